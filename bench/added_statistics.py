@@ -21,16 +21,16 @@ from unittest import mock
 from bench.analyze import machine
 from bench.generate import write_results
 from faircount import analyze
-from faircount.analysis import attempts, families, summary
+from faircount.analysis import grouping, summary
 from faircount.analysis.report import as_report
 from faircount.readers.cache import FOLDER_VARIABLE
 
 ADDED: tuple[tuple[Any, str], ...] = (
-    (families, "find"),
+    (grouping, "find_families"),
     (summary, "read_together"),
     (summary, "read_alike"),
-    (attempts, "success_within"),
-    (attempts, "retries"),
+    (summary, "success_within"),
+    (summary, "retries"),
 )
 HEAD = """\
 | analysis | whole ms | statistics ms | share |

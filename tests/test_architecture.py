@@ -38,8 +38,6 @@ LAYERS = {
     "runs": 4,
     "testing": 4,
     "analysis": 4,
-    "report.junit": 5,
-    "report.sarif": 5,
     "app.notebook": 6,
     "app": 6,
     "app.cli": 7,

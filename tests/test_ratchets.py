@@ -135,22 +135,22 @@ def _taken_from_inside(path: Path) -> int:
 
 RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     sql_outside_the_ledger: (0, 0),
-    modules_that_mention_spikee: (43, 15),
+    modules_that_mention_spikee: (25, 15),
     imports_of_spikee_in_analysis: (0, 0),
     functions_that_take_a_namespace: (7, 7),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
     documents_written_by_hand: (0, 0),
     figures_found_in_words: (0, 0),
-    modules_with_one_importer: (56, 25),
-    class_names_that_mean_several_classes: (34, 10),
-    number_of_modules: (281, 200),
-    names_that_tests_take_from_inside_packages: (192, 100),
+    modules_with_one_importer: (39, 25),
+    class_names_that_mean_several_classes: (13, 10),
+    number_of_modules: (244, 200),
+    names_that_tests_take_from_inside_packages: (189, 100),
 }
 """Each count as it is, and where it is to end."""
 
 
 def test_the_lines_of_the_package_do_not_become_more() -> None:
-    assert lines() <= 73_172
+    assert lines() <= 71_621
 
 
 def test_counts_only_fall() -> None:

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from faircount.analysis.bench_report import BenchResults
-from faircount.analysis.catalogue import Attacks, Judges, Targets
+from faircount.analysis.catalogue import Attacks, AttackTrial, Judges, JudgeTrial, Targets, TargetTrial
 from faircount.analysis.check import Checks
 from faircount.analysis.compare.model import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
@@ -24,8 +23,8 @@ from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.ranking import Ranking
 from faircount.analysis.power import Power
 from faircount.analysis.rejudge.rejudge import Rejudged
+from faircount.analysis.run_reports import BenchResults
 from faircount.analysis.show import FoundEntries
-from faircount.analysis.trials import AttackTrial, JudgeTrial, TargetTrial
 from faircount.core.model import Analyses, Document
 from faircount.runs.plan import Plan
 

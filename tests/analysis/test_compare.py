@@ -37,7 +37,9 @@ from faircount.report import (
     html,
     markdown,
 )
-from faircount.report import svg as figure
+from faircount.report import (
+    svg as figure,
+)
 from tests.analysis.test_xlsx_analysis import sheet_of, values
 from tests.conftest import Cli, Lines, Write, attack, document_of, standard
 from tests.oracles import known, oracle

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from faircount.analysis import ComparedDataset, DatasetComparisonOptions, compare_dataset, dataset_matching
-from faircount.analysis.dataset_comparison_report import as_report
+from faircount.analysis.dataset_comparison import as_report
 from faircount.core import Estimate, InputError, UsageError
 from faircount.io import Records
 from faircount.readers import read_dataset, with_rate

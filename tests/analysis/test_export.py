@@ -17,7 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis import ENTRY_COLUMNS, SAID, Export, ExportOptions, named_column, split_names, written_name
+from faircount.analysis import (
+    COMPUTED_COLUMNS,
+    ENTRY_COLUMNS,
+    Export,
+    ExportOptions,
+    named_column,
+    split_names,
+    written_name,
+)
 from faircount.core import UsageError, visible
 from tests.conftest import Cli, Write, analysis_of, attack, encode, row, standard
 
@@ -62,7 +70,7 @@ def csv_rows(path: str | Path) -> list[dict[str, str]]:
 def test_columns_are_what_faircount_says_and_then_the_fields_as_they_first_appear(write: Write) -> None:
     path = write([{"id": 1, "b": 1}, {"b": 2, "id": 2, "a": [1, {"x": "é"}]}])
     names, rows = table(path)
-    assert names == [*SAID, "id", "b", "a"]
+    assert names == [*COMPUTED_COLUMNS, "id", "b", "a"]
     assert rows == [
         [path, 1, "standard", "unjudged", 1, 1, None],
         [path, 2, "standard", "unjudged", 2, 2, '[1,{"x":"é"}]'],
@@ -132,7 +140,7 @@ def test_a_column_that_no_row_has_a_value_in_is_told(write: Write, cli: Cli) -> 
 
 def test_a_file_without_rows_has_no_unknown_columns(write: Write) -> None:
     path = write([])
-    assert table(path) == (list(SAID), [])
+    assert table(path) == (list(COMPUTED_COLUMNS), [])
     assert table(path, columns=("id,nothing.inside",)) == (["id", "nothing.inside"], [])
 
 

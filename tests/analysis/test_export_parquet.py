@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faircount.ledger import engine
-from faircount.report import SQL_TYPES, Stored, Value, write_parquet
-from faircount.report import parquet as parquet_file
+from faircount.report import SQL_TYPES, Stored, Value, parquet, write_parquet
 from tests.analysis.test_export import HOSTILE
 from tests.conftest import ROOT, Cli, Write, attack, row, standard
 
@@ -217,22 +216,22 @@ def test_names_differ_in_more_than_case(tmp_path: Path) -> None:
 
 
 def test_rows_of_many_parts_keep_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_file, "_PART_ROWS", 10)
+    monkeypatch.setattr(parquet, "_PART_ROWS", 10)
     told, rows = stored(tmp_path, [("n", "whole"), ("t", "text")], ([n, f"row {n}"] for n in range(105)))
     assert rows == [(n, f"row {n}") for n in range(105)]
     assert told.rows == 105
 
 
 def test_rows_are_not_gathered_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_file, "_PART_CHARACTERS", 1000)
+    monkeypatch.setattr(parquet, "_PART_CHARACTERS", 1000)
     largest = []
-    write = parquet_file._Parts._write
+    write = parquet._PartFiles._write
 
     def watched(self: Any, part: list[list[Value]]) -> None:
         largest.append(len(part))
         write(self, part)
 
-    monkeypatch.setattr(parquet_file._Parts, "_write", watched)
+    monkeypatch.setattr(parquet._PartFiles, "_write", watched)
     stored(tmp_path, [("t", "text")], (["x" * 100] for _ in range(500)))
     assert (len(largest), max(largest)) == (50, 10)
 

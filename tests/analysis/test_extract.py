@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faircount.analysis import CATEGORIES, Choice, Chooser, Extraction, ExtractOptions
-from faircount.analysis import extract as extracting
+from faircount.analysis import CATEGORIES, Extraction, ExtractOptions, RowSelection, RowSelector
+from faircount.analysis import extract as extract_module
 from faircount.core import UsageError
 from faircount.query import Condition, CustomSearch, parse
 from faircount.readers import Origin, RawReader, Stream, dataset_row, loading, raw_rows
@@ -243,10 +243,10 @@ def test_looking_at_the_line_first_never_misses_a_row(values: Row, text: str, es
     search = CustomSearch((Condition(text),), ignore_case)
     values = json.loads(line)
     for choice, holds in (
-        (Choice(None, "faircount", query=query), query.matches(values)),
-        (Choice("custom", "faircount", search=search), search.matches(values)),
+        (RowSelection(None, "faircount", query=query), query.matches(values)),
+        (RowSelection("custom", "faircount", search=search), search.matches(values)),
     ):
-        assert bool(Chooser(choice, lambda _: {})(rows)) is holds
+        assert bool(RowSelector(choice, lambda _: {})(rows)) is holds
 
 
 @pytest.mark.parametrize(
@@ -823,5 +823,5 @@ def test_several_processes_give_what_one_gives(write: Write, words: list[str]) -
 
 def test_one_process_reads_where_no_others_can_be_started(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PARALLEL_FROM_BYTES", 1)
-    monkeypatch.setattr(extracting, "start_method", lambda: None)
+    monkeypatch.setattr(extract_module, "start_method", lambda: None)
     assert ids(write(ROWS)) == [1, "2-attack"]

@@ -27,7 +27,7 @@ from faircount.analysis import (
     measure_agreement,
     read_predictions,
 )
-from faircount.analysis.judges.agreement import Pair, _together
+from faircount.analysis.judges.agreement import RaterPair, _together
 from faircount.analysis.judges.agreement_report import as_report
 from faircount.core import InputError
 from faircount.judges import Attempt, Decision, Judge, Verdict
@@ -96,7 +96,7 @@ def agreement_of(
     return measure_agreement(read_labels([path], columns(*raters)), None, judges, options)
 
 
-def pair_of(agreement: Agreement, one: str, other: str) -> Pair:
+def pair_of(agreement: Agreement, one: str, other: str) -> RaterPair:
     (found,) = [pair for pair in agreement.pairs if set(pair.raters) == {one, other}]
     return found
 

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 
 from faircount.analysis import (
     Confusion,
+    EvaluatedLabels,
     Evaluation,
     JudgeQuality,
     JudgeTrouble,
-    LabelDoubt,
-    LabelSource,
+    LabelProblem,
     MeasureOptions,
     Scores,
     quality_of,
     tier_name,
     tier_of,
 )
-from faircount.analysis.judges.quality_report import as_report
+from faircount.analysis.judges.evaluation import as_report
 from faircount.app.notebook import fragment
 from faircount.core import Estimate, UsageError
 from faircount.judges import Identity
@@ -45,7 +45,9 @@ from faircount.report import (
     html,
     markdown,
 )
-from faircount.report import svg as figure
+from faircount.report import (
+    svg as figure,
+)
 from faircount.stats import operating_point
 from tests.oracles import known, oracle, random_samples
 from tests.report.test_markdown import assert_inert
@@ -76,7 +78,7 @@ def scored(seed: int = 3, **options: Any) -> JudgeQuality:
 
 
 def evaluation(*qualities: JudgeQuality, **values: Any) -> Evaluation:
-    sources = (LabelSource("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),)
+    sources = (EvaluatedLabels("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),)
     return Evaluation(qualities, sources, MeasureOptions(**values), "2026-11-15T12:00:00+00:00")
 
 
@@ -419,12 +421,12 @@ def every_shape() -> Report:
     return as_report(
         Evaluation(
             tuple(judged),
-            (LabelSource("\x1b]0;x\x07.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),),
+            (EvaluatedLabels("\x1b]0;x\x07.csv", "ab" * 32, 100, 40, 55, 2, 3, 1),),
             MeasureOptions(balance=True),
             "2026-11-15T12:00:00+00:00",
             (JudgeTrouble(HOSTILE, f"could not be made: {HOSTILE}"),),
             ("Something about all of them.",),
-            (LabelDoubt(f"a label that is neither: {HOSTILE}", 7, ("l.csv:3", "l.csv:9", "l.csv:12")),),
+            (LabelProblem(f"a label that is neither: {HOSTILE}", 7, ("l.csv:3", "l.csv:9", "l.csv:12")),),
             inverted=True,
         )
     )

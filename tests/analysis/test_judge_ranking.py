@@ -25,7 +25,6 @@ from faircount.analysis import (
     JudgeRecord,
     Ranking,
     Summary,
-    drawn_ranges,
     missing_class,
     ranked,
     read_summary,
@@ -34,6 +33,7 @@ from faircount.analysis import (
 from faircount.analysis.judges.ranking import as_report
 from faircount.core import InputError, UsageError
 from faircount.report import console, html, markdown
+from faircount.stats import rank_ranges
 from tests.analysis.test_judge_summary import CURRENT, HISTORY, document, write
 from tests.conftest import Cli, Ran
 from tests.oracles import known, oracle
@@ -276,7 +276,7 @@ def test_drawn_places_equal_a_bootstrap_of_the_samples_themselves() -> None:
             figures.append(2 * found / (found + alarms + tp + fn))
         ranks.append([1 + sum(other > own + 1e-12 for other in figures) for own in figures])
     theirs = np.quantile(np.asarray(ranks), [0.1, 0.9], axis=0, method="inverted_cdf").T.tolist()
-    ours = drawn_ranges([Confusion(*cells) for cells in tables], "hit_f1", 0.8, 42)
+    ours = rank_ranges("hit_f1", tables, level=0.8, seed=42)
     assert [list(pair) for pair in ours] == theirs
 
 

@@ -18,10 +18,10 @@ import pytest
 from faircount.analysis import (
     SHARES,
     Confusion,
+    EvaluatedLabels,
     Evaluation,
     JudgeQuality,
     JudgeTrouble,
-    LabelSource,
     MeasureOptions,
     Metadata,
     as_document,
@@ -40,7 +40,7 @@ SCHEMA = json.loads(
     resources.files("faircount.report").joinpath("schemas", "judge-evaluation-1.json").read_text("utf-8")
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-SOURCE = LabelSource("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1)
+SOURCE = EvaluatedLabels("labels.csv", "ab" * 32, 100, 40, 55, 2, 3, 1)
 METADATA = Metadata("2026-11-15T12:00:00+00:00", 42, labels=(SOURCE,))
 CURRENT, HISTORY = "current_6_detectors.json", "history_8b5835a4_28_detectors.json"
 
@@ -327,7 +327,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 UPDATES = """
 import sys
-from faircount.app import update_file
+from faircount.app.judges import update_file
 path, who = sys.argv[1:]
 for number in range(10):
     name = f"{who}.J{number}"

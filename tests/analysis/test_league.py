@@ -12,7 +12,7 @@ import pytest
 
 from faircount import AnalyzeOptions, analyze, as_report
 from faircount.analysis import rate_of
-from faircount.analysis.league import league
+from faircount.analysis.report import league
 from faircount.core import Analysis
 from faircount.report import Column, Findings, Grid, Interval, Label, Lead, Report, Section, console, html, markdown
 from faircount.stats import wilson

@@ -20,19 +20,9 @@ import msgspec
 import pytest
 
 from faircount import InputError, UsageError, analyze
-from faircount.analysis import (
-    CHANGED,
-    VANISHED,
-    Entry,
-    ShowOptions,
-    evidence,
-    find_entries,
-    masked,
-    one_entry_report,
-    recorded,
-)
-from faircount.analysis import show as one_entry
-from faircount.analysis.one_entry_report import as_report
+from faircount.analysis import CHANGED, VANISHED, ShownEntry, ShowOptions, evidence, find_entries, masked
+from faircount.analysis import show as show_module
+from faircount.analysis.show import as_report
 from faircount.core import Outcome, visible
 from faircount.ledger import ONE_BY_ONE_UP_TO_ROWS
 from faircount.readers import loading, open_range
@@ -47,11 +37,11 @@ JUDGED_AGAIN = "another file judges the same attempt differently and takes prece
 KEY = "sk-abcdefghijklmnopqrstuvwxyz"
 
 
-def entries_of(name: str, *paths: str, **options: Any) -> tuple[Entry, ...]:
+def entries_of(name: str, *paths: str, **options: Any) -> tuple[ShownEntry, ...]:
     return find_entries(name, paths, ShowOptions(**options)).entries
 
 
-def entry_of(name: str, *paths: str, **options: Any) -> Entry:
+def entry_of(name: str, *paths: str, **options: Any) -> ShownEntry:
     (entry,) = entries_of(name, *paths, **options)
     return entry
 
@@ -188,7 +178,7 @@ def test_the_lines_are_looked_through_only_for_what_the_ledger_does_not_know(
         raise AssertionError("the file was looked through")
 
     path = write([standard("a", long_id="long"), attack("a"), standard(7)])
-    monkeypatch.setattr(one_entry, "_lines_holding", never)
+    monkeypatch.setattr(show_module, "_lines_holding", never)
     for name in ("a", "a-attack", "7"):
         assert entry_of(name, path).found_by == "id"
     with pytest.raises(AssertionError):
@@ -274,7 +264,7 @@ def test_an_unknown_id_ends_with_2_and_ids_that_look_alike(write: Write, cli: Cl
 def test_ids_that_look_alike_are_looked_for_among_a_bounded_number(
     write: Write, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_entry, "IDS_COMPARED", 3)
+    monkeypatch.setattr(show_module, "IDS_COMPARED", 3)
     path = write([standard(i) for i in range(1000, 1100)])
     assert show(cli, "999", path).err.endswith("no entry or row has the id 999\n")
     monkeypatch.undo()
@@ -476,7 +466,7 @@ def test_masking_a_hostile_text_takes_no_longer_than_its_length_allows(monkeypat
         looked_at.append(len(text))
         return text
 
-    monkeypatch.setattr(recorded, "mask_secrets", watched)
+    monkeypatch.setattr(evidence, "mask_secrets", watched)
     text = "-eyJ" * 100_000
     assert masked(text) == text
     assert sum(looked_at) == len(text)
@@ -616,7 +606,7 @@ def test_large_files_are_taken_from_the_cache_and_read_back_near_the_line(
 
     monkeypatch.setattr(evidence, "open_range", watched)
     monkeypatch.setattr(loading, "open_source", None)
-    monkeypatch.setattr(one_entry, "_lines_holding", None)
+    monkeypatch.setattr(show_module, "_lines_holding", None)
     assert entry_of("e-12345", path) == first
     assert first.attempts[0].recorded is not None
     assert [end - start < 600_000 for start, end in opened] == [True]
@@ -745,7 +735,7 @@ def test_the_document_has_every_key_also_where_little_is_known(
     attempt = read["entries"][0]["attempts"][0]
     assert attempt["recorded"]["prompt"] is None
     assert not {"whole", "attempts_total", "left_out_total"} & {*read, *read["entries"][0]}
-    monkeypatch.setattr(evidence, "_holds", lambda *_: False)
+    monkeypatch.setattr(evidence, "identity_of", lambda *_: None)
     (attempt,) = document(cli, "1", write([standard(1)]))["entries"][0]["attempts"]
     assert (attempt["unread"], attempt["recorded"]) == (CHANGED, None)
 
@@ -762,7 +752,7 @@ def test_entries_of_golden_files_have_the_outcomes_that_analyze_counts(shared: P
             continue
         looked_at += 1
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.startswith("{")]
-        found: dict[str, Entry] = {}
+        found: dict[str, ShownEntry] = {}
         for row in rows:
             for entry in entries_of(str(row["id"]), str(path)):
                 found[entry.attempts[0].place] = entry
@@ -782,6 +772,6 @@ def test_hostile_files_are_shown_safely(shared: Path, cli: Cli) -> None:
 
 def test_a_large_text_is_shown_in_linear_time() -> None:
     begun = time.process_time()
-    pieces = list(one_entry_report._pieces("word " * 1_200_000))
+    pieces = list(show_module._pieces("word " * 1_200_000))
     assert time.process_time() - begun < 6
     assert "".join(pieces) == "word " * 1_200_000

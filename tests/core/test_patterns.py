@@ -32,7 +32,7 @@ _AT_ONE_PLACE = {"faircount.judges.builtin.code._PATTERNS", "faircount.readers.r
 """Patterns in a table whose users try them at the beginning of a text only."""
 _CLIPPED = {"faircount.judges.builtin.code._PATTERNS": 400}
 """Patterns that meet texts of at most so many characters."""
-_OF_THE_COMMAND_LINE = {"faircount.analysis.exporting_columns._NAME"}
+_OF_THE_COMMAND_LINE = {"faircount.analysis.export._NAME"}
 """Patterns that meet what the user typed and nothing else."""
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from faircount.analysis import Gate, judge, parse, subjects_of
 from faircount.core import Analysis
-from faircount.report import junit, sarif
+from faircount.report import documents
 from tests.analysis.gate_results import analysis_with, cells, comparison_with
 from tests.conftest import Write, analysis_of, standard
 from tests.report.test_present import HOSTILE, harmless
@@ -122,7 +122,7 @@ def judged(*texts: str, analyses: Sequence[Analysis] = (), comparison: Any = Non
 
 
 def sarif_results(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
-    text = sarif.render(*arguments, **options)
+    text = documents.sarif(*arguments, **options)
     assert text.isascii()
     found = json.loads(text)
     jsonschema.validate(found, SARIF)
@@ -134,7 +134,7 @@ def sarif_results(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 def fingerprints(results: list[dict[str, Any]]) -> list[str]:
-    return [result["partialFingerprints"][sarif.FINGERPRINT] for result in results]
+    return [result["partialFingerprints"][documents.FINGERPRINT] for result in results]
 
 
 # -- JUnit ------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def fingerprints(results: list[dict[str, Any]]) -> list[str]:
 def test_junit_has_a_test_case_for_each_gate_and_counts_as_properties(write: Write) -> None:
     told = analysis_with(write, 5, 95, errors=3)
     results, subjects = judged("asr > 0.01", "asr < 0.001", analyses=[told])
-    root = ElementTree.fromstring(junit.render(results, subjects))
+    root = ElementTree.fromstring(documents.junit(results, subjects))
     assert (root.tag, root.get("tests"), root.get("failures")) == ("testsuites", "2", "1")
     (suite,) = root
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
@@ -162,12 +162,12 @@ def test_junit_has_a_test_case_for_each_gate_and_counts_as_properties(write: Wri
 def test_an_inconclusive_gate_fails_or_is_skipped() -> None:
     told = comparison_with(cells(20, 6, 14, 160))
     results, subjects = judged("regression > 0.05", comparison=told)
-    strict = ElementTree.fromstring(junit.render(results, subjects))
+    strict = ElementTree.fromstring(documents.junit(results, subjects))
     (suite,) = strict
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "0")
     (case,) = strict.iter("testcase")
     assert [(item.tag, item.get("type")) for item in case] == [("failure", "inconclusive")]
-    lenient = ElementTree.fromstring(junit.render(results, subjects, inconclusive_fails=False))
+    lenient = ElementTree.fromstring(documents.junit(results, subjects, inconclusive_fails=False))
     assert [item.tag for case in lenient.iter("testcase") for item in case] == ["skipped"]
     (suite,) = lenient
     assert (suite.get("failures"), suite.get("skipped"), lenient.get("failures")) == ("0", "1", "0")
@@ -176,12 +176,12 @@ def test_an_inconclusive_gate_fails_or_is_skipped() -> None:
 
 def test_every_analysis_is_a_suite(write: Write) -> None:
     told = [analysis_with(write, 5, 95, name="a.jsonl"), analysis_with(write, 50, 50, name="b.jsonl")]
-    root = ElementTree.fromstring(junit.render(*judged("asr > 0.1", analyses=told)))
+    root = ElementTree.fromstring(documents.junit(*judged("asr > 0.1", analyses=told)))
     assert [suite.get("failures") for suite in root] == ["0", "1"]
 
 
 def test_without_gates_there_are_still_counts(write: Write) -> None:
-    root = ElementTree.fromstring(junit.render(*judged(analyses=[analysis_with(write, 5, 95)])))
+    root = ElementTree.fromstring(documents.junit(*judged(analyses=[analysis_with(write, 5, 95)])))
     assert root.get("tests") == "0"
     assert len(list(root.iter("property"))) > 5
 
@@ -302,7 +302,7 @@ def nasty(write: Write) -> tuple[Any, Any]:
 def test_hostile_names_and_values_stay_inert(write: Write) -> None:
     results, subjects = nasty(write)
     assert len(results) >= len(NASTY) - 1
-    written = junit.render(results, subjects)
+    written = documents.junit(results, subjects)
     assert harmless(written)
     root = ElementTree.fromstring(written.encode())
     known = {"testsuites", "testsuite", "properties", "property", "testcase", "failure", "skipped", "system-out"}
@@ -316,7 +316,7 @@ def test_hostile_names_and_values_stay_inert(write: Write) -> None:
 
 def test_neither_prompts_nor_responses_are_written(write: Write) -> None:
     results, subjects = nasty(write)
-    for text in (junit.render(results, subjects), sarif.render(results, subjects)):
+    for text in (documents.junit(results, subjects), documents.sarif(results, subjects)):
         assert "PROMPT-7731" not in text
         assert "ANSWER-7731" not in text
 
@@ -325,7 +325,7 @@ def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
     rows = [standard(n, success=n < 30, plugin="[x](https://evil.example)" if n < 40 else "b") for n in range(100)]
     told = analysis_of(write(rows))
     results, subjects = judged('plugin="[x](https://evil.example)": asr > 0.1', analyses=[told])
-    texts = [one["message"]["text"] for one in json.loads(sarif.render(results, subjects))["runs"][0]["results"]]
+    texts = [one["message"]["text"] for one in json.loads(documents.sarif(results, subjects))["runs"][0]["results"]]
     assert len(texts) == 2
     for text in texts:
         # What the format reads as a link (3.11.6).
@@ -337,5 +337,5 @@ def test_no_text_of_a_record_is_a_link_in_sarif(write: Write) -> None:
 def test_any_name_makes_valid_documents(name: str) -> None:
     told = comparison_with(cells(9, 1, 1, 9), names=(name, f"x{name}"))
     results, subjects = judged("asr > 0.1", comparison=told)
-    ElementTree.fromstring(junit.render(results, subjects).encode())
+    ElementTree.fromstring(documents.junit(results, subjects).encode())
     sarif_results(results, subjects)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import attempts, evidence, families, fields, problems, summary
-from faircount.analysis import false_positives as guardrail
-from faircount.analysis.correct import run_judges
+from faircount.analysis import evidence, problems, summary
 from faircount.analysis.evidence import sources_of
-from faircount.analysis.families import Grouping
-from faircount.analysis.metrics import metrics_of
+from faircount.analysis.grouping import (
+    MOST_GROUPS,
+    Grouping,
+    family_findings,
+    find_families,
+    generalised,
+    raw_names,
+    to_break_down,
+)
 from faircount.analysis.options import JUDGE, AnalyzeOptions
-from faircount.analysis.slices import MOST_GROUPS
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.core.errors import InputError, UsageError
-from faircount.core.findings import EXAMPLES_KEPT, Notes, finding
+from faircount.core.findings import DAMAGE, EXAMPLES_KEPT, Notes, finding
 from faircount.core.model import (
     Analysis,
     Counts,
@@ -48,12 +53,13 @@ from faircount.readers.loading import (
     Loader,
     Progress,
     parse_row_query,
+    refuse_evidence_alone,
     refuse_hopeless,
     refuse_unknown_fields,
     with_cache,
 )
 from faircount.readers.raw_rows import ROW_FIELDS, Origin
-from faircount.readers.registry import default_reader
+from faircount.readers.registry import default_reader, reader_named
 from faircount.report.source_labels import labelled, looks_benign
 from faircount.stats import Design
 
@@ -89,8 +95,8 @@ class AnalysisSet(Struct, frozen=True):
 
     @property
     def damaged(self) -> bool:
-        """Tell whether any source had lines that could not be read, or broke off."""
-        return any(f.code in ("F001", "F002") for a in self.analyses for f in a.findings)
+        """Whether any source had lines that could not be read, or broke off."""
+        return any(f.code in DAMAGE for a in self.analyses for f in a.findings)
 
 
 def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> AnalysisSet:
@@ -102,7 +108,7 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
-    asked = Asked.by(chosen, options)
+    asked = AnalysisRequest.of(chosen, options)
     where = None if options.where is None else parse_row_query(options.where)
     if where is not None:
         if _may_be_held(where) and all(Path(path).is_file() for path in paths):
@@ -124,21 +130,19 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
 
 
 def inputs_of(paths: Sequence[str], options: AnalyzeOptions) -> tuple[list[Input], bool]:
-    """Return the files to analyse, and whether each is folded by itself by our own rules. spikee counts copies, too."""
-    if options.definition == "spikee":
-        return [Input(path) for path in paths], False
-    chosen = inputs.distinct(paths)
-    return chosen, not (options.combine and len(chosen) > 1)
+    """Return the files to analyse, and whether each is folded by itself by our own rules."""
+    chosen = [Input(path) for path in paths] if options.rules.counts_copies else inputs.distinct(paths)
+    return chosen, not (options.rules.merges_rows_by_id or (options.combine and len(chosen) > 1))
 
 
-class Asked(Struct, frozen=True):
+class AnalysisRequest(Struct, frozen=True):
     """The files to analyse, and what is known of the judge behind their verdicts."""
 
     chosen: Sequence[Input]
     quality: Quality | None
 
     @classmethod
-    def by(cls, chosen: Sequence[Input], options: AnalyzeOptions) -> Asked:
+    def of(cls, chosen: Sequence[Input], options: AnalyzeOptions) -> AnalysisRequest:
         """Read what is known of the judge, where options say that there is something."""
         if options.judge_quality is None:
             return cls(chosen, None)
@@ -148,7 +152,7 @@ class Asked(Struct, frozen=True):
         return cls(chosen, read_quality(options.judge_quality, [item.path for item in chosen], options.max_line))
 
 
-def _analyze(asked: Asked, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
+def _analyze(asked: AnalysisRequest, paths: Sequence[str], options: AnalyzeOptions, loader: Loader) -> AnalysisSet:
     with engine.interruptible(), loader:
         failures: list[str] = []
         if options.combine:
@@ -190,18 +194,24 @@ def analysis_set(found: Sequence[AnalysisFound], paths: Sequence[str], failures:
     return AnalysisSet(_with_labels([analysis for analysis, _ in found]), tuple(paths), tuple(failures), evidence)
 
 
-def _analyze_each(asked: Asked, options: AnalyzeOptions, loader: Loader) -> tuple[list[AnalysisFound], list[str]]:
+def _analyze_each(
+    asked: AnalysisRequest, options: AnalyzeOptions, loader: Loader
+) -> tuple[list[AnalysisFound], list[str]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
     found, failures = [], []
     for batch in _batches(asked.chosen, options, loader):
         for item, folded in _folded_each(batch, options, loader):
-            if isinstance(folded, InputError):
-                if len(asked.chosen) == 1:
+            try:
+                if isinstance(folded, InputError):
                     raise folded
-                failures.append(str(folded))
-            else:
-                alone = Asked([item], asked.quality)
-                found.append(analysis_of(alone, folded, options, item.path, loader))
+                refuse_evidence_alone(folded.sources)
+            except InputError as error:
+                if len(asked.chosen) == 1:
+                    raise
+                failures.append(str(error))
+                continue
+            alone = AnalysisRequest([item], asked.quality)
+            found.append(analysis_of(alone, folded, options, item.path, loader))
     return found, failures
 
 
@@ -210,7 +220,7 @@ def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -
     batch: list[Input] = []
     size = 0
     for item in chosen:
-        small = loader.is_small(item.path) and options.definition != "spikee" and not options.wants_verdicts
+        small = loader.is_small(item.path) and not (options.rules.merges_rows_by_id or options.wants_verdicts)
         size += Path(item.path).stat().st_size if small else 0
         if batch and (not small or size > BATCH_BYTES):
             yield batch
@@ -295,7 +305,7 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
         refuse_hopeless([one.source for one in read], [one.notes for one in read])
         _refuse_both_aims([one.source for one in read])
         with wanted_rows(ledger, read, loader.where, options.judge) as (wanted, kept):
-            wanted.fold(options.definition, combined=options.combine)
+            wanted.fold(options.rules, combined=options.combine)
             with loader.keeping_fold(wanted):
                 yield Folded(wanted, tuple(kept))
 
@@ -371,10 +381,10 @@ def _only_rows(
         if number not in excluded:
             return one
         count, first = excluded[number]
-        of_rows = one.source.reader == "spikee"
+        by_rows = reader_named(one.source.reader).ranges
         return replace(
             one,
-            source=replace(one.source, target=targets.get(number)) if of_rows else one.source,
+            source=replace(one.source, target=targets.get(number)) if by_rows else one.source,
             notes=Notes(notes.name, {**notes.counts, key: count}, {**notes.lines, key: first}),
         )
 
@@ -418,14 +428,8 @@ def _ask(
 
 def _aims(sources: Sequence[Source]) -> list[tuple[str, str]]:
     """Return aim and path of each source that has entries, or of all where none has."""
-    telling = [source for source in sources if source.good_lines] or sources
-    return [(source.aim, source.path) for source in telling] or [("attack", "")]
-
-
-def _refuse_tasks(sources: Sequence[Source]) -> None:
-    tests = next((source.path for source in sources if source.aim == "task"), None)
-    if tests is not None:
-        raise UsageError(f"--false-positive-checks measures a guardrail on attacks, and {tests} is a test run")
+    with_entries = [source for source in sources if source.good_lines] or sources
+    return [(source.aim, source.path) for source in with_entries] or [("attack", "")]
 
 
 def _refuse_both_aims(sources: Sequence[Source]) -> None:
@@ -438,16 +442,21 @@ def _refuse_both_aims(sources: Sequence[Source]) -> None:
         )
 
 
-def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader) -> AnalysisFound:
+def analysis_of(
+    wanted: AnalysisRequest, folded: Folded, options: AnalyzeOptions, name: str, loader: Loader
+) -> AnalysisFound:
     ledger, aim = folded.ledger, folded.aim
+    refuse_evidence_alone(folded.sources)
     counts = summary.overall(ledger, options)
     grouping = _grouping(folded, counts, options)
     if options.generalise is not None:
-        grouping = families.generalised(ledger, grouping, options.generalise)
-    matrix = _false_positives(folded, grouping, options, loader)
-    known, doubts = _known_judge(folded, counts, grouping, wanted.quality, options)
+        grouping = generalised(ledger, grouping, options.generalise)
+    matrix, of_matrix, mistakes = _false_positives(folded, grouping, options, loader)
+    known, judge_findings = _known_judge(folded, counts, grouping, wanted.quality, options)
     correction = None if known is None else known.correction
-    found = [*findings_of(folded, wanted.chosen, options), *doubts, *_definition(options), *families.doubts(grouping)]
+    found = [*findings_of(folded, wanted.chosen, options), *judge_findings, *family_findings(grouping)]
+    if options.rules.notice:
+        found.append(finding("F024", 1, options.rules.notice))
     analysis = Analysis(
         name=name,
         definition=options.definition,
@@ -458,23 +467,25 @@ def analysis_of(wanted: Asked, folded: Folded, options: AnalyzeOptions, name: st
         tally=counts.tally,
         attempts=counts.attempts,
         rates=_rates(aim, grouping, correction),
-        shares=grouping.shares(by_spikee=options.definition == "spikee"),
-        families=grouping.told,
-        false_positives=matrix.result,
+        shares=grouping.shares(blocks_are_errors=options.rules.blocks_are_errors),
+        families=grouping.families,
+        false_positives=matrix,
         by_source=summary.by_source(ledger, folded.sources, grouping, options) if options.combine else (),
-        findings=problems.ordered([*found, *matrix.findings]),
+        findings=problems.ordered([*found, *of_matrix]),
         limits=tuple(_limits(aim, grouping, correction)),
         aim=aim,
         role=role_of(ledger, folded.sources),
         correction=correction,
     )
-    evidence = (*matrix.evidence, *_evidence(folded, options))
+    examples = (*mistakes, *_evidence(folded, options))
     if options.details:
         analysis = _with_details(analysis, folded, counts, grouping, options)
         if aim == "task":
             failed = _failed_cases(folded, options)
-            analysis, evidence = replace(analysis, failed_cases=_without_texts(failed)), (failed, *evidence)
-    return _corrected_groups(analysis, ledger, known), evidence
+            cases = (FailedCase(c.entry, c.place, c.measured, c.error, c.passed, c.tries) for c in failed.shown)
+            analysis = replace(analysis, failed_cases=FailedCases(failed.total, tuple(cases)))
+            examples = (failed, *examples)
+    return _corrected_groups(analysis, ledger, known), examples
 
 
 def _rates(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Rates:
@@ -501,18 +512,25 @@ def _limits(aim: str, grouping: Grouping, correction: JudgeCorrection | None) ->
 
 def _grouping(folded: Folded, counts: Counts, options: AnalyzeOptions) -> Grouping:
     """Return the families of the entries. Where one run could stop early, so could all of them together."""
-    found = families.find(folded.ledger, counts, options.cluster, options.level, WORDS[folded.aim])
+    found = find_families(folded.ledger, counts, options.cluster, options.level, WORDS[folded.aim])
     return replace(found, stoppable=any(source.stop_rule for source in folded.sources))
+
+
+def _grouping_of_judged(folded: Folded, options: AnalyzeOptions, judged: LedgerView) -> Grouping:
+    """Return the families of the entries of the same files, with the verdicts of other judges."""
+    return _grouping(Folded(judged, folded.read), summary.overall(judged, options), options)
 
 
 def _with_details(
     analysis: Analysis, folded: Folded, counts: Counts, grouping: Grouping, options: AnalyzeOptions
 ) -> Analysis:
     ledger, aim = folded.ledger, folded.aim
-    is_task, by_spikee = aim == "task", options.definition == "spikee"
-    several = JUDGE in options.by and options.judge is None and not by_spikee and tallies.has_several_judges(ledger)
-    asked = fields.raw_names(name for name in options.by if not (several and name == JUDGE))
-    broken = fields.to_break_down(ledger, asked, aim)
+    is_task, rules = aim == "task", options.rules
+    within = not rules.one_attempt_per_row
+    by_judge = JUDGE in options.by and options.judge is None and not rules.one_verdict_per_row
+    several = by_judge and tallies.has_several_judges(ledger)
+    asked = raw_names(name for name in options.by if not (several and name == JUDGE))
+    broken = to_break_down(ledger, asked, aim)
     broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
     won = () if is_task else tuple(tallies.attempts_to_success(ledger))
@@ -528,22 +546,16 @@ def _with_details(
         errors_left_out=errors_left_out,
         latency=tuple(tallies.latency(ledger)),
         attempts_to_success=won,
-        success_within=None if by_spikee or is_task else attempts.success_within(ledger, options.level),
-        retries=None if by_spikee else attempts.retries(ledger, grouping.column, options.level),
-        metrics=metrics_of(ledger, grouping) if is_task else (),
-        # spikee knows no attempts within an entry.
-        flaky_cases=tuple(tallies.flaky_cases(ledger, CASES_SHOWN)) if is_task and not by_spikee else (),
+        success_within=summary.success_within(ledger, options.level) if within and not is_task else None,
+        retries=summary.retries(ledger, grouping.column, options.level) if within else None,
+        metrics=tuple(summary.metrics_of(ledger, grouping)) if is_task else (),
+        flaky_cases=tuple(tallies.flaky_cases(ledger, CASES_SHOWN)) if is_task and within else (),
     )
     if several and isinstance(ledger, Ledger):
-        from faircount.analysis.by_judge import judge_agreement, judge_figures
-
-        def grouping_of(judged: LedgerView) -> Grouping:
-            return _grouping(Folded(judged, folded.read), summary.overall(judged, options), options)
-
         detailed = replace(
             detailed,
-            judges=tuple(judge_figures(ledger, grouping_of)),
-            judge_agreement=tuple(judge_agreement(ledger, options.level)),
+            judges=tuple(summary.judge_figures(ledger, partial(_grouping_of_judged, folded, options))),
+            judge_agreement=tuple(summary.judge_agreement(ledger, options.level)),
         )
     groups, slices = summary.read_breakdowns(ledger, broken_down(), grouping, options)
     return replace(
@@ -561,6 +573,8 @@ def role_of(ledger: LedgerView, sources: Sequence[Source]) -> str:
         return "tests"
     if sources and all(looks_benign(source.path) for source in sources):
         return "benign"
+    if sources and all(reader_named(source.reader).of_models for source in sources):
+        return "attacks"
     answers = tallies.kinds_of_answers(ledger)
     return "guardrail" if answers and not answers.get(AnswerKind.TEXT) else "attacks"
 
@@ -578,16 +592,10 @@ def _failed_cases(folded: Folded, options: AnalyzeOptions) -> Examples:
     )
 
 
-def _without_texts(failed: Examples) -> FailedCases:
-    cases = (FailedCase(c.entry, c.place, c.measured, c.error, c.passed, c.tries) for c in failed.shown)
-    return FailedCases(failed.total, tuple(cases))
-
-
 def _corrected_groups(analysis: Analysis, ledger: LedgerView, known: KnownJudge | None) -> Analysis:
     if known is None:
         return analysis
-    from faircount.analysis.correct.correct import with_corrected_groups
-    from faircount.analysis.correct.judge_gaming import attacks_on_the_judge
+    from faircount.analysis.correct.correct import attacks_on_the_judge, with_corrected_groups
 
     corrected = with_corrected_groups(analysis, ledger, known)
     found = attacks_on_the_judge(corrected, ledger, known)
@@ -598,9 +606,9 @@ def _known_judge(
     folded: Folded, counts: Counts, grouping: Grouping, quality: Quality | None, options: AnalyzeOptions
 ) -> tuple[KnownJudge | None, list[Finding]]:
     if quality is None:
-        # The metrics of tests are what is asked for; the figures of spikee's definition are spikee's.
-        asked = folded.aim != "task" and options.definition != "spikee"
-        return None, run_judges.unmeasured(folded.ledger) if asked else []
+        # The metrics of tests are what is asked for; another tool's figures are its own.
+        asked = folded.aim != "task" and options.rules.looks_for_problems
+        return None, problems.unmeasured(folded.ledger) if asked else []
     if folded.aim == "task":
         raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
     from faircount.analysis.correct.correct import correct
@@ -620,51 +628,37 @@ def _evidence(folded: Folded, options: AnalyzeOptions) -> Iterator[Examples]:
             yield evidence.gather(folded.ledger, folded.read, wanted, limit, max_line=options.max_line)
 
 
-def _definition(options: AnalyzeOptions) -> list[Finding]:
-    if options.definition != "spikee":
-        return []
-    message = (
-        "spikee's definitions are in use: any truthy verdict is a success, guardrail triggers count as errors, "
-        "rows with one id merge"
-    )
-    return [finding("F024", 1, message)]
-
-
 def findings_of(folded: Folded, chosen: Sequence[Input], options: AnalyzeOptions) -> list[Finding]:
-    found = problems.from_reading(folded.notes, definition=options.definition)
+    found = problems.from_reading(folded.notes, options.rules)
     found += problems.from_inputs(chosen)
     found += problems.from_sources(folded.sources)
     found += problems.benign_among_attacks(folded.sources)
-    if options.definition == "spikee":
+    if not options.rules.looks_for_problems:
         return found
     tally = summary.overall(folded.ledger, options).tally
     detected = options.guardrail_success == "detected"
     return found + problems.from_ledger(folded.ledger, tally, folded.sources, detected=detected)
 
 
-class _Matrix(Struct, frozen=True):
-    """A guardrail measured, what is doubtful about that, and what it did wrong."""
-
-    result: FalsePositives | None = None
-    findings: Sequence[Finding] = ()
-    evidence: Sequence[Examples] = ()
-
-
-def _false_positives(folded: Folded, grouping: Grouping, options: AnalyzeOptions, loader: Loader) -> _Matrix:
-    if options.false_positive_checks is None:
-        return _Matrix()
+def _false_positives(
+    folded: Folded, grouping: Grouping, options: AnalyzeOptions, loader: Loader
+) -> tuple[FalsePositives | None, list[Finding], list[Examples]]:
+    """Return a guardrail measured, the problems with that, and examples of what it did wrong."""
     path = options.false_positive_checks
+    if path is None:
+        return None, [], []
     with fold_files([Input(path)], options, loader) as benign:
-        _refuse_tasks([*folded.sources, *benign.sources])
+        tests = next((source.path for source in (*folded.sources, *benign.sources) if source.aim == "task"), None)
+        if tests is not None:
+            raise UsageError(f"--false-positive-checks measures a guardrail on attacks, and {tests} is a test run")
         attack_tally = summary.overall(folded.ledger, options).tally
         counts = summary.overall(benign.ledger, options)
-        beside = _grouping(benign, counts, options)
-        groupings = grouping, beside
-        result = guardrail.false_positives(attack_tally, counts.tally, benign.sources[0], groupings, options)
+        groupings = grouping, _grouping(benign, counts, options)
+        result = summary.false_positives(attack_tally, counts.tally, benign.sources[0], groupings, options)
         found = findings_of(benign, [Input(path)], options)
         found = [replace(item, message=f"benign prompts: {item.message}") for item in found]
-        doubts = guardrail.doubts(result, folded.ledger, benign.ledger, options)
-        return _Matrix(result, [*found, *doubts], list(_mistakes(folded, benign, options)))
+        found += summary.guardrail_findings(result, folded.ledger, benign.ledger, options)
+        return result, found, list(_mistakes(folded, benign, options))
 
 
 def _mistakes(folded: Folded, benign: Folded, options: AnalyzeOptions) -> Iterator[Examples]:

@@ -1,4 +1,4 @@
-"""`results check` as a library call: how the lines of files fared and what is doubtful about them, and no figures.
+"""`results check` as a library call: how the lines of files were read, the problems with them, and no figures.
 
 The findings are those of `results analyze`; the breakdowns that it makes are not needed for them.
 """
@@ -17,21 +17,21 @@ from faircount.analysis import problems
 from faircount.analysis.analyze import COMBINED, Folded, ask_files, findings_of
 from faircount.analysis.options import CheckOptions
 from faircount.core.errors import InputError, UsageError
-from faircount.core.findings import counted
+from faircount.core.findings import DAMAGE, counted
 from faircount.core.model import Document, Finding, Severity, Source
 from faircount.core.text import visible
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
+from faircount.readers.registry import reader_named
 from faircount.report.blocks import Block, Findings, Paragraph, Place, Report, Section
 from faircount.report.source_labels import labelled
 
-_DAMAGE = ("F001", "F002")
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}
 
 
 class Checked(Struct, frozen=True):
-    """A file, or several together, and what is doubtful; `unusable` says why nothing could be read."""
+    """A file, or several together, and the problems with it; `unusable` says why nothing could be read."""
 
     name: str
     unusable: str | None = None
@@ -62,7 +62,7 @@ class Checks(Document, frozen=True, kw_only=True):
     @property
     def damaged(self) -> bool:
         """Return whether any file had lines that could not be read, or broke off."""
-        return any(finding.code in _DAMAGE for finding in self.findings)
+        return any(finding.code in DAMAGE for finding in self.findings)
 
 
 def check_files(
@@ -75,9 +75,9 @@ def check_files(
     there, found = _there(files)
 
     def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
-        doubts = problems.ordered(findings_of(folded, chosen, options.analyzed))
+        findings = problems.ordered(findings_of(folded, chosen, options.analyzed))
         name = COMBINED if options.combine else chosen[0].path
-        return Checked(name, sources=folded.sources, findings=doubts)
+        return Checked(name, sources=folded.sources, findings=findings)
 
     answers, unusable = ask_files(inputs.expand(there), options.analyzed, question, progress)
     found |= {item.name: item for item in answers}
@@ -103,18 +103,15 @@ def _there(files: Sequence[str]) -> tuple[list[str], dict[str, Checked]]:
     for name in files:
         try:
             paths = inputs.expand([name])
-            for path in filter(_is_regular, paths):
-                Path(path).open("rb").close()
+            for path in map(Path, paths):
+                if path.is_file():
+                    path.open("rb").close()
             there += paths
         except InputError as error:
             missing[name] = _unusable(name, str(error))
         except OSError as error:
             missing[name] = _unusable(name, f"cannot be read: {error.strerror or error}")
     return there, missing
-
-
-def _is_regular(path: str) -> bool:
-    return Path(path).is_file()
 
 
 def _names(files: Sequence[str]) -> Iterator[str]:
@@ -144,7 +141,14 @@ def as_report(checks: Checks) -> Report:
 
 
 def _section(item: Checked, *, several: bool) -> Section:
-    blocks: list[Block] = [Paragraph(_fared(source)) for source in item.sources]
+    blocks: list[Block] = []
+    for source in item.sources:
+        lines = counted(source.lines, "line")
+        text = f"{lines}: {source.good_lines:,} good, {source.bad_lines:,} bad, {source.blank_lines:,} blank"
+        if source.tool_version is not None:
+            text += f"; written by {source.tool} {source.tool_version}"
+            text += ", judging by its fields" if reader_named(source.reader).version_by_fields else ""
+        blocks.append(Paragraph(text))
     if item.unusable is not None:
         blocks.append(Paragraph(f"cannot be used: {visible(item.unusable)}"))
     elif item.findings:
@@ -155,16 +159,6 @@ def _section(item: Checked, *, several: bool) -> Section:
         return Section(f"Check of {len(item.sources)} files together", tuple(blocks), level=1)
     subject = Place(item.sources[0].path if item.sources else item.name)
     return Section("File" if several else "Check of", tuple(blocks), level=2 if several else 1, subject=subject)
-
-
-def _fared(source: Source) -> str:
-    lines = f"{counted(source.lines, 'line')}: {source.good_lines:,} good, {source.bad_lines:,} bad, "
-    lines += f"{source.blank_lines:,} blank"
-    if source.tool_version is None:
-        return lines
-    told = f"{lines}; written by {source.tool} {source.tool_version}"
-    # spikee does not say its version.
-    return f"{told}, judging by its fields" if source.tool == "spikee" else told
 
 
 def verdict(checks: Checks) -> str:

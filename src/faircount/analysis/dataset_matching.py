@@ -1,24 +1,35 @@
-"""Which entry of a dataset a result belongs to: by id and by content, or by spikee's rule, by the long id alone.
+"""A dataset and its targets, read and matched: result files one by one, each folded as `results analyze` folds it.
 
 A target is a result file. Of each target one outcome is kept for every row of the dataset, and a count of what could
-not be matched.
+not be matched. A result belongs to an entry by id and by content, or by the long id alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any
 
 from msgspec import Struct, field
 
-from faircount.core.model import Outcome
+from faircount.analysis import problems
+from faircount.analysis.options import DatasetComparisonOptions
+from faircount.core.errors import InputError
+from faircount.core.findings import counted
+from faircount.core.model import Finding, Outcome
 from faircount.core.outcomes import PRECEDENCE
-from faircount.ledger.lookup import EntryHeads, RowOfEntry, entry_heads, rows_of_entries
+from faircount.core.workers import Beside, is_interrupt
+from faircount.ledger import engine, tallies
+from faircount.ledger.lookup import EntryHeads, RowOfEntry, entry_heads, lacks_objectives, rows_of_entries
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
-from faircount.readers.datasets import NO_CONTENT, Dataset, RowNames
+from faircount.readers.cache import Cache, ReadSource
+from faircount.readers.datasets import NO_CONTENT, Dataset, RowNames, names_of_rows, read_dataset
+from faircount.readers.inputs import Input
+from faircount.readers.loading import Loader, Progress, refuse_evidence_alone, refuse_hopeless, with_cache
 
 MISSING = len(Outcome)
 """Stands among the numbers of outcomes for a row of the dataset that a target has no result of."""
@@ -27,6 +38,9 @@ PLACES_KEPT = 20
 
 _RANK = {OUTCOME_NUMBER[outcome]: rank for rank, outcome in enumerate(PRECEDENCE)} | {MISSING: len(PRECEDENCE)}
 _SUCCESS, _FAILURE = OUTCOME_NUMBER[Outcome.SUCCESS], OUTCOME_NUMBER[Outcome.FAILURE]
+
+_SHOWN_ELSEWHERE = frozenset(["F014", "F015", "F028"])
+"""Findings about entries without an answer: here these are in no rate, and shown with every target."""
 
 
 class Unmatched(Struct):
@@ -131,7 +145,9 @@ def _rows_of(dataset: Dataset, name: str, content: int) -> Sequence[int] | str:
     if len(candidates) == 1 and dataset.contents[candidates[0]] == content:
         return candidates
     if content in NO_CONTENT:
-        return _rows_by_id_alone(dataset, candidates)
+        if not candidates:
+            return "not_in_dataset"
+        return candidates if len({dataset.contents[row] for row in candidates}) == 1 else "undecided"
     same = [row for row in candidates if dataset.holds(row, content)]
     same = same or [row for row in dataset.by_parent_id.get(name, ()) if dataset.holds(row, content)]
     if same:
@@ -141,17 +157,11 @@ def _rows_of(dataset: Dataset, name: str, content: int) -> Sequence[int] | str:
     return "other_content" if candidates else "not_in_dataset"
 
 
-def _rows_by_id_alone(dataset: Dataset, candidates: Sequence[int]) -> Sequence[int] | str:
-    if not candidates:
-        return "not_in_dataset"
-    return candidates if len({dataset.contents[row] for row in candidates}) == 1 else "undecided"
+# -- by the long id alone ---------------------------------------------------------------------------------------
 
 
-# -- spikee's rule ----------------------------------------------------------------------------------------------
-
-
-class _Group(Struct):
-    """The rows that spikee takes for one entry."""
+class _RowsOfLongId(Struct):
+    """The rows of one entry."""
 
     parent_id: str
     lines: list[int]
@@ -159,8 +169,8 @@ class _Group(Struct):
     succeeded: bool = False
 
 
-def match_as_spikee(dataset: Dataset, ledger: Ledger, names: Mapping[int, RowNames]) -> Matched:
-    """Match as spikee 0.9.2 does: every row of the dataset with a long id gets what any entry with it got."""
+def match_by_long_id(dataset: Dataset, ledger: Ledger, names: Mapping[int, RowNames]) -> Matched:
+    """Match a ledger that was folded by id: every row of a dataset with a long id gets what any entry with it got."""
     sorted_rows = sorted(range(len(dataset)), key=lambda row: dataset.long_ids[row] or "")
     long_ids = {dataset.ids[row]: dataset.long_ids[row] for row in sorted_rows}
     succeeded: dict[str, bool] = {}
@@ -175,12 +185,12 @@ def match_as_spikee(dataset: Dataset, ledger: Ledger, names: Mapping[int, RowNam
     return matched
 
 
-def _groups(rows: Iterable[RowOfEntry]) -> Iterable[_Group]:
-    groups: dict[int, _Group] = {}
+def _groups(rows: Iterable[RowOfEntry]) -> Iterable[_RowsOfLongId]:
+    groups: dict[int, _RowsOfLongId] = {}
     for row in rows:
         group = groups.get(row.entry)
         if group is None:
-            group = groups[row.entry] = _Group(row.parent_id, [])
+            group = groups[row.entry] = _RowsOfLongId(row.parent_id, [])
         group.lines.append(row.line)
         group.succeeded = group.succeeded or row.succeeded
         if not row.is_attack and group.first_standard is None:
@@ -188,15 +198,108 @@ def _groups(rows: Iterable[RowOfEntry]) -> Iterable[_Group]:
     return groups.values()
 
 
-def _long_id(group: _Group, names: Mapping[int, RowNames], long_ids: Mapping[str, str | None]) -> str | None:
-    """Return the long id that spikee finds for a group, None where it finds none."""
-    told = [names[line] for line in group.lines]
-    named = next((row.attack_parent_long_id for row in told if isinstance(row.attack_parent_long_id, str)), None)
+def _long_id(group: _RowsOfLongId, names: Mapping[int, RowNames], long_ids: Mapping[str, str | None]) -> str | None:
+    """Return the long id of a group, None where its rows name none."""
+    rows = [names[line] for line in group.lines]
+    named = next((row.attack_parent_long_id for row in rows if isinstance(row.attack_parent_long_id, str)), None)
     if named is not None:
         return named
     if group.first_standard is not None:
         return names[group.first_standard].own_long_id
     candidate = long_ids.get(group.parent_id)
-    if candidate and any(row.own_long_id == f"{candidate}-{row.attack_name}" for row in told):
+    if candidate and any(row.own_long_id == f"{candidate}-{row.attack_name}" for row in rows):
         return candidate
     return None
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+class ReadTarget(Struct, frozen=True):
+    """A result file as far as it concerns the dataset."""
+
+    read: ReadSource
+    matched: Matched
+    findings: list[Finding]
+
+
+class ReadAll(Struct, frozen=True):
+    """The dataset and its targets."""
+
+    dataset: Dataset
+    targets: list[ReadTarget]
+
+
+def read_all(path: str, chosen: Sequence[Input], options: DatasetComparisonOptions, progress: Progress) -> ReadAll:
+    """Read a dataset and the files of its targets, and match them."""
+    names = [item.path for item in chosen]
+    how, alone = options.reading, not options.rules.merges_rows_by_id
+
+    def loader(cache: Cache | None) -> Loader:
+        """Return a loader that takes what the cache has; nothing is kept of what it has not."""
+        cached = Loader(names, how, progress, cache, alone=alone)
+        return cached if cached.used_cache else Loader(names, how, progress, alone=alone)
+
+    return with_cache(loader, lambda loader: _read(path, names, options, loader), cache=options.cache)
+
+
+def _read(path: str, names: Sequence[str], options: DatasetComparisonOptions, loader: Loader) -> ReadAll:
+    """Read the dataset and every target.
+
+    The loader's processes start before anything else runs. While they read a target, threads read the dataset and
+    match the target before.
+    """
+    with engine.interruptible(), loader, contextlib.ExitStack() as threads:
+        reading = threads.enter_context(Beside(partial(_read_dataset, path, options.max_line)))
+        matching: list[Beside[ReadTarget]] = []
+        for name in names:
+            ledger = Ledger([name])
+            threads.push(partial(_close, ledger))
+            read = loader.load(ledger, 0)
+            refuse_hopeless([read.source], [read.notes])
+            refuse_evidence_alone([read.source])
+            if matching:
+                matching[-1].thread.join()
+            work = partial(_match_target, reading, ledger, read, options)
+            matching.append(threads.enter_context(Beside(work)))
+        return ReadAll(reading.answer(), [target.answer() for target in matching])
+
+
+def _close(ledger: Ledger, kind: type[BaseException] | None, *_: object) -> None:
+    """Close a ledger; after an interrupt, when nobody waits for the thread that asks it, that is left to the thread."""
+    if not is_interrupt(kind):
+        ledger.close()
+
+
+def _read_dataset(path: str, max_line: int) -> Dataset:
+    dataset = read_dataset(path, max_line)
+    if len(dataset):
+        return dataset
+    if not dataset.source.bad_lines:
+        raise InputError(f"{path}: no entries")
+    reason, _ = next(dataset.notes.subjects("F001"))
+    lines = counted(dataset.source.bad_lines, "line")
+    raise InputError(f"{path}: cannot read any of its {lines} as a dataset's entry; most often: {reason}")
+
+
+def _match_target(
+    reading: Beside[Dataset], ledger: Ledger, read: ReadSource, options: DatasetComparisonOptions
+) -> ReadTarget:
+    """Fold what was read of a target, and match it to the dataset."""
+    with ledger:
+        ledger.fold(options.rules, combined=False)
+        if options.rules.matches_by_long_id:
+            names = names_of_rows(read.source.path, options.max_line)
+            return ReadTarget(read, match_by_long_id(reading.answer(), ledger, names), [])
+        if lacks_objectives(ledger):
+            # The cache has only the fold of it: it is read once more.
+            path = read.source.path
+            with Loader([path], options.reading) as loader:
+                again = Ledger([path])
+                return _match_target(reading, again, loader.load(again, 0), options)
+        if not options.rules.looks_for_problems:
+            return ReadTarget(read, match(reading.answer(), ledger), [])
+        tally = tallies.overall(ledger).tally
+        found = problems.from_ledger(ledger, tally, [read.source], detected=options.detected)
+        findings = [item for item in found if item.code not in _SHOWN_ELSEWHERE]
+        return ReadTarget(read, match(reading.answer(), ledger), findings)

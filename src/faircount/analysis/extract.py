@@ -1,37 +1,40 @@
 """`results extract` as a library call: files in, the lines of a new dataset out, and how many rows were chosen.
 
-Rows are chosen one at a time by a category, a query or search terms; what Faircount says of entries is found out first,
-and only where it is asked for. Large files are read by several processes at once.
-"""
+Rows are chosen one at a time by a category, a query or search terms; everything that is given must hold. A row is
+decoded only as far as the question needs, and often a look at its line spares even that. What Faircount says of entries
+is found out first, and only where it is asked for. Large files are read by several processes at once."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import sys
-import tempfile
+import re
 from array import array
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from faircount.analysis.choosing import Choice, Chooser
-from faircount.analysis.options import ExtractOptions, SelectOptions
+from faircount.analysis.evidence import readable_again
+from faircount.analysis.options import CUSTOM, ExtractOptions, SelectOptions
+from faircount.core.definition import DEFINITIONS
 from faircount.core.errors import InputError, UsageError
-from faircount.core.findings import Notes, counted
-from faircount.core.model import Source
+from faircount.core.findings import DAMAGE, Notes, counted
+from faircount.core.model import Outcome, Source
+from faircount.core.outcomes import state
+from faircount.core.patterns import SlowPattern
 from faircount.core.text import visible
 from faircount.core.workers import result_of, start_method, submit, worker_pool
-from faircount.io.streams import RANGE_BYTES, STDIN, open_range
+from faircount.io.streams import RANGE_BYTES, open_range
 from faircount.ledger import engine
 from faircount.ledger.lookup import EntriesOfRows, place_in
 from faircount.ledger.store import Ledger, ord_of
 from faircount.query import CustomSearch, Query, parse, possible_fields
+from faircount.query.query import And, Node, Operator, Test
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import (
@@ -44,6 +47,7 @@ from faircount.readers.loading import (
     with_cache,
 )
 from faircount.readers.raw_rows import (
+    ESCAPE,
     DatasetRow,
     Origin,
     RawReader,
@@ -54,84 +58,285 @@ from faircount.readers.raw_rows import (
     splice_or_row,
     spliced,
     strategy_of,
+    values_reader,
 )
-from faircount.readers.registry import open_stream
+from faircount.readers.registry import default_reader, open_stream
+from faircount.readers.rows import NO_RESPONSE, Refusable, policy_block_of
 from faircount.report import formats
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+# -- which rows are meant -------------------------------------------------------------------------------------
+
+
+class RowSelection(Struct, frozen=True):
+    """Which rows are meant; everything that is given must hold."""
+
+    category: str | None
+    definition: str
+    query: Query | None = None
+    search: CustomSearch | None = None
+    policy_blocks: bool = True
+    """Whether a provider's refusal to take a prompt is a block, by Faircount's definition."""
+
+
+Describe = Callable[[RawRow], dict[str, object]]
+"""Returns the fields that Faircount adds to a row."""
+
+
+_STATES = {
+    (success, error, guardrail): state(success=None if success is UNSET else success, error=error, guardrail=guardrail)
+    for success in (True, False, None, UNSET)
+    for error in (True, False)
+    for guardrail in (True, False)
+}
+
+
+_NO_GUARDRAIL = "no-guardrail"
+
+
+def _by_faircount(category: str, *, policy_blocks: bool) -> Callable[[RawRow], bool]:
+    """Return whether a row is of a category, as it is counted."""
+
+    def blocked(row: Refusable) -> bool:
+        return row.guardrail is True or (row.error is not None and policy_blocks and policy_block_of(row) is not None)
+
+    if category == _NO_GUARDRAIL:
+        return lambda raw: not blocked(raw.row)
+    wanted = Outcome(category)
+
+    def has_state(raw: RawRow) -> bool:
+        row = raw.row
+        error = row.error
+        return _STATES[row.success, error is not None and error != NO_RESPONSE, blocked(row)] is wanted
+
+    return has_state
+
+
+_BY_FIELD: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "success": lambda values: bool(values.get("success")),
+    "failure": lambda values: not values.get("success"),
+    "error": lambda values: values.get("error") not in (None, NO_RESPONSE),
+    "guardrail": lambda values: bool(values.get("guardrail")),
+    _NO_GUARDRAIL: lambda values: not values.get("guardrail"),
+}
+_DECIDING_FIELDS = ("success", "error", "guardrail")
+
+
+def _category_test(choice: RowSelection) -> Callable[[RawRow], bool]:
+    category = str(choice.category)
+    if not DEFINITIONS[choice.definition].category_by_field:
+        return _by_faircount(category, policy_blocks=choice.policy_blocks)
+    test, read = _BY_FIELD[category], values_reader(_DECIDING_FIELDS)
+    return lambda row: test(read(row))
+
+
+class RowSelector:
+    """Chooses rows of one source."""
+
+    def __init__(
+        self, choice: RowSelection, describe: Describe, place: Callable[[int], str] = "line {}".format
+    ) -> None:
+        self._place = place
+        self._needles: list[_Needle] = []
+        self._tests: list[Callable[[RawRow], bool]] = []
+        if choice.category not in (None, CUSTOM):
+            self._tests.append(_category_test(choice))
+        if choice.query is not None:
+            self._ask(choice.query, describe)
+        if choice.search is not None:
+            self._look_for(choice.search)
+
+    def __call__(self, rows: list[RawRow]) -> list[RawRow]:
+        """Return those of the rows that are meant."""
+        for needle in self._needles:
+            rows = needle.candidates(rows)
+        for test in self._tests:
+            rows = [row for row in rows if self._passes(test, row)]
+        return rows
+
+    def _passes(self, test: Callable[[RawRow], bool], row: RawRow) -> bool:
+        try:
+            return test(row)
+        except SlowPattern as error:
+            raise InputError(f"{self._place(row.number)}: {error}; use a simpler pattern, or contains") from None
+
+    def _ask(self, query: Query, describe: Describe) -> None:
+        needle = _needle_in(query.tree)
+        if needle is not None:
+            self._needles.append(needle)
+        read, matches = values_reader(query.fields), query.matches
+        if query.computed:
+            self._tests.append(lambda row: matches(read(row), describe(row)))
+        elif needle is not None and isinstance(query.tree, Test) and not query.tree.path.steps:
+            # The query asks for nothing but a text anywhere in a row.
+            self._tests.append(needle.or_else(lambda row: matches(read(row))))
+        else:
+            self._tests.append(lambda row: matches(read(row)))
+
+    def _look_for(self, search: CustomSearch) -> None:
+        wanted = [] if search.regex else [condition for condition in search.conditions if not condition.inverted]
+        found = [_needle(condition.text, ignore_case=search.ignore_case) for condition in wanted]
+        needles = [needle for needle in found if needle is not None]
+        self._needles += needles
+        read, matches = values_reader(search.fields), search.matches
+        if len(search.conditions) == len(needles) == 1 and search.fields is None:
+            self._tests.append(needles[0].or_else(lambda row: matches(read(row))))
+        else:
+            self._tests.append(lambda row: matches(read(row)))
+
+
+class _Needle(Struct, frozen=True):
+    """A text without which a row cannot be meant, unless an escape hides it: looking for it spares decoding the row."""
+
+    text: str
+    encoded: bytes
+    ignore_case: bool
+
+    def candidates(self, rows: list[RawRow]) -> list[RawRow]:
+        """Return those of the rows that may contain the text."""
+        if not rows or not rows[0].clean or (self.ignore_case and not rows[0].buffer.isascii()):
+            return [row for row in rows if self._may_be_in(row.line)]
+        buffer, last = rows[0].buffer, rows[-1].end
+        text = buffer.lower() if self.ignore_case else buffer
+        starts = [row.start for row in rows]
+        places = _places(lambda start: text.find(self.encoded, start, last), starts)
+        places |= _places(
+            lambda start: -1 if (match := _ESCAPE.search(buffer, start, last)) is None else match.start(), starts
+        )
+        return [rows[index] for index in sorted(places) if index >= 0]
+
+    def or_else(self, test: Callable[[RawRow], bool]) -> Callable[[RawRow], bool]:
+        """Return a test for the text anywhere in a row that looks at the long texts first, as they are written."""
+        wanted, lower = self.encoded, self.ignore_case
+        if not wanted.isascii():
+            return test
+
+        def found(row: RawRow) -> bool:
+            for text in (row.row.judge_args, row.row.response, row.row.input) if row.clean else ():
+                written = bytes(text).lower() if lower else bytes(text)
+                place = written.find(wanted)
+                # Behind a backslash, what was found may be a part of another character.
+                if place > 0 and written[0] == _QUOTE and written[place - 1] != _BACKSLASH and ESCAPE not in written:
+                    return True
+            return test(row)
+
+        return found
+
+    def _may_be_in(self, line: bytes) -> bool:
+        if ESCAPE in line:
+            return True
+        return self.text in line.decode().casefold() if self.ignore_case else self.encoded in line
+
+
+_QUOTE, _BACKSLASH = b'"\\'
+# Faster than to look for both characters at once: the first is found quickly.
+_ESCAPE = re.compile(rb"\\(?=u)")
+
+
+def _places(find: Callable[[int], int], starts: Sequence[int]) -> set[int]:
+    """Return in which of the lines, given by where they start, something is found; -1 is before the first."""
+    places: set[int] = set()
+    found = find(starts[0])
+    while found >= 0:
+        after = bisect_right(starts, found)
+        places.add(after - 1)
+        found = find(starts[after]) if after < len(starts) else -1
+    return places
+
+
+# Texts that a value may contain without its line doing so: parts of numbers, which may be written in several ways, of
+# true and false, which may be searched as Python writes them, of what stands between values, and of escapes.
+_HAS_SEVERAL_SPELLINGS = re.compile(r'[-+.0-9e]*|.*["\\/\[\]{}:,\x00-\x1f].*', re.DOTALL)
+_WORDS = ("true", "false", "infinity", "-infinity")
+
+
+def _needle(text: str, *, ignore_case: bool) -> _Needle | None:
+    """Return what to look for in lines before they are decoded, or None if it might miss a row."""
+    folded = text.casefold()
+    if _HAS_SEVERAL_SPELLINGS.fullmatch(folded) or any(folded in word for word in _WORDS):
+        return None
+    wanted = folded if ignore_case else text
+    try:
+        return _Needle(wanted, wanted.encode(), ignore_case)
+    except UnicodeEncodeError:
+        return None
+
+
+def _needle_in(node: Node) -> _Needle | None:
+    """Return a text that every row contains for which the query holds."""
+    if isinstance(node, And):
+        return next((needle for part in node.parts if (needle := _needle_in(part)) is not None), None)
+    if isinstance(node, Test) and node.operator is Operator.CONTAINS and not node.path.computed:
+        return _needle(node.literals[0].text, ignore_case=True)
+    return None
+
+
 _PARTS_UNDER_WAY = 6
-_SAME_CATEGORY = {"errors": "error", "fail": "failure"}
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
 
 
-class _Part(Struct, frozen=True):
-    """What a part of a source gave: how its lines fared, and the rows that were chosen."""
+class _RangeRows(Struct, frozen=True):
+    """What a part of a source gave: how its lines were read, and the rows that were chosen."""
 
     source: Source
     notes: Notes
     rows: list[Splice | DatasetRow]
 
 
-class _Range(Struct, frozen=True):
+class _SourceRange(Struct, frozen=True):
     """A part of a source that a process of its own reads, and what is wanted of it."""
 
     origin: Origin
-    choice: Choice
+    choice: RowSelection
     max_line: int
     start: int
     end: int
 
 
-def _read_range(part: _Range) -> _Part:
+def _read_range(part: _SourceRange) -> _RangeRows:
     origin = part.origin
     stream = open_range(origin.path, origin.name, part.start, part.end)
     reader = RawReader(stream, max_line=part.max_line)
-    chooser = Chooser(
+    chooser = RowSelector(
         part.choice,
-        lambda row: _said(part.choice, row, origin, part.max_line),
+        lambda row: _added_fields(part.choice, row, origin, part.max_line),
         lambda number: f"{origin.name}, line {number} after byte {part.start:,}",
     )
     rows = [splice_or_row(row, origin, part.max_line) for found in reader.blocks() for row in chooser(found)]
-    return _Part(reader.source(), reader.notes, rows)
+    return _RangeRows(reader.source(), reader.notes, rows)
 
 
-def _ranges(origin: Origin, choice: Choice, max_line: int) -> Iterator[_Range]:
-    size = Path(origin.path).stat().st_size
-    for start in range(0, size, RANGE_BYTES):
-        yield _Range(origin, choice, max_line, start, min(start + RANGE_BYTES, size))
-
-
-def _in_order(pool: Executor, workers: int, ranges: Iterable[_Range]) -> Iterator[_Part]:
+def _in_order(pool: Executor, workers: int, ranges: Iterable[_SourceRange]) -> Iterator[_RangeRows]:
     """Yield what ranges give in their order, with only so many under way; whoever waits reads one in the meantime."""
     from concurrent.futures import Future
 
     left = deque(ranges)
-    waiting: deque[Future[_Part]] = deque()
+    waiting: deque[Future[_RangeRows]] = deque()
     while left or waiting:
         while left and sum(not part.done() for part in waiting) <= workers:
             waiting.append(submit(pool, _read_range, left.popleft()))
         if left and not waiting[0].done() and len(waiting) < _PARTS_UNDER_WAY * workers:
-            own: Future[_Part] = Future()
+            own: Future[_RangeRows] = Future()
             own.set_result(_read_range(left.popleft()))
             waiting.append(own)
         else:
             yield result_of(pool, waiting.popleft())
 
 
-def _said(choice: Choice, row: RawRow, origin: Origin, max_line: int) -> dict[str, object]:
-    """Return what can be said of a row without looking at others."""
-    said: dict[str, object] = {"file": origin.name, "line": row.number}
+def _added_fields(choice: RowSelection, row: RawRow, origin: Origin, max_line: int) -> dict[str, object]:
+    """Return the fields that Faircount can add to a row without looking at others."""
+    added: dict[str, object] = {"file": origin.name, "line": row.number}
     if choice.query is not None and "strategy" in choice.query.computed:
-        said["strategy"] = strategy_of(row.row, origin, max_line)
-    return said
+        added["strategy"] = strategy_of(row.row, origin, max_line)
+    return added
 
 
 class Extraction:
-    """Rows chosen from files: first their lines, then what is to be told about them. Use it as a context."""
+    """Rows chosen from files: first their lines, then what there is to report. Use it as a context."""
 
     def __init__(
         self, files: Sequence[str], options: SelectOptions | None = None, progress: Progress = lambda _: None
@@ -161,7 +366,7 @@ class Extraction:
     @property
     def damaged(self) -> bool:
         """Whether any source had lines that could not be read, or broke off."""
-        return any(notes.total(code) for _, notes in self.read for code in ("F001", "F002"))
+        return any(notes.total(code) for _, notes in self.read for code in DAMAGE)
 
     def problems(self) -> list[str]:
         """Return a sentence for each file that was given twice, and for all that could not be read."""
@@ -190,11 +395,14 @@ class Extraction:
         query = self._query()
         origins = [self._origin(item.path) for item in self.inputs]
         if options.query is None:
-            # spikee's queries may name fields that no row has.
+            # Such a query may name fields that no row has.
             refuse_unknown_fields(query, origins, options.max_line)
-        choice = Choice(
-            options.rows_of, options.definition, query, self._search(origins), policy_blocks=options.policy_blocks
-        )
+        search = None
+        if options.custom_search:
+            present = fields_present(origins, possible_fields(options.custom_search), options.max_line)
+            how = {"ignore_case": options.ignore_case, "regex": options.regex}
+            search = CustomSearch.parse(options.custom_search, present, **how)
+        choice = RowSelection(options.rows_of, options.definition, query, search, policy_blocks=options.policy_blocks)
         if query is not None and "outcome" in query.computed:
             self._known = self._folded(origins)
         numbers = count(1)
@@ -210,8 +418,8 @@ class Extraction:
             with engine.interruptible(), loader, Ledger(paths) as ledger:
                 for index in range(len(paths)):
                     loader.load(ledger, index)
-                ledger.fold(options.definition)
-                return EntriesOfRows(ledger, options.definition)
+                ledger.fold(options.rules)
+                return EntriesOfRows(ledger, options.rules)
 
         return with_cache(
             lambda kept: Loader(paths, options.reading, cache=kept, alone=False), fold, cache=options.cache
@@ -223,33 +431,12 @@ class Extraction:
             return parse(options.query, ignore_case=True)
         return None if options.where is None else parse(options.where, ignore_case=options.ignore_case)
 
-    def _search(self, origins: Iterable[Origin]) -> CustomSearch | None:
-        options = self.options
-        if not options.custom_search:
-            return None
-        present = fields_present(origins, possible_fields(options.custom_search), options.max_line)
-        return CustomSearch.parse(options.custom_search, present, ignore_case=options.ignore_case, regex=options.regex)
-
     def _origin(self, name: str) -> Origin:
-        """Return where a file can be read, as often as needed: a stream is copied to a file first."""
-        if name != STDIN and Path(name).is_file():
-            return Origin(name, name)
-        folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="faircount-")))
-        copy = folder / "stream"
-        try:
-            with copy.open("wb") as file:
-                if name == STDIN:
-                    shutil.copyfileobj(sys.stdin.buffer, file)
-                else:
-                    with Path(name).open("rb") as stream:
-                        shutil.copyfileobj(stream, file)
-        except OSError as error:
-            raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
-        return Origin(name, str(copy))
+        return Origin(name, readable_again(name, self._cleanup))
 
     # -- row by row ----------------------------------------------------------------------------------------------
 
-    def _rows(self, origins: Sequence[Origin], choice: Choice) -> Iterator[list[DatasetRow]]:
+    def _rows(self, origins: Sequence[Origin], choice: RowSelection) -> Iterator[list[DatasetRow]]:
         computed = frozenset[str]() if choice.query is None else choice.query.computed
         processes = 1 if computed & {"line", "outcome"} else max(processes_for(origin.path) for origin in origins)
         method = start_method()
@@ -266,25 +453,44 @@ class Extraction:
                     yield [dataset_row(row, origin, self.options.max_line) for row in found]
 
     def _rows_of_ranges(
-        self, pool: Executor, workers: int, origin: Origin, choice: Choice
+        self, pool: Executor, workers: int, origin: Origin, choice: RowSelection
     ) -> Iterator[list[DatasetRow]]:
-        source, notes = Source(path=origin.name), Notes(origin.name)
+        reader, notes = default_reader(), Notes(origin.name)
+        source = Source(path=origin.name, tool=reader.tool, reader=reader.name)
+        size, max_line = Path(origin.path).stat().st_size, self.options.max_line
+
+        def from_file(splice: Splice, file: int) -> DatasetRow:
+            """Return a row that another process has found."""
+            line = os.pread(file, splice.end - splice.start, splice.start)
+            if len(line) < splice.end - splice.start:
+                raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
+            return spliced(splice, line)
+
+        ranges = (
+            _SourceRange(origin, choice, max_line, start, min(start + RANGE_BYTES, size))
+            for start in range(0, size, RANGE_BYTES)
+        )
         with Path(origin.path).open("rb") as file:
-            for read in _in_order(pool, workers, _ranges(origin, choice, self.options.max_line)):
+            for read in _in_order(pool, workers, ranges):
                 notes.absorb(read.notes, source.lines)
                 source = joined_sources(source, read.source)
                 self.matched += len(read.rows)
                 self._progress(read.source.bytes)
-                yield [_from_file(row, file.fileno(), origin) if isinstance(row, Splice) else row for row in read.rows]
+                yield [from_file(row, file.fileno()) if isinstance(row, Splice) else row for row in read.rows]
         self._finish(source, notes)
 
-    def _chosen(self, index: int, origin: Origin, choice: Choice) -> Iterator[list[RawRow]]:
-        """Yield the rows of a source that are meant, and remember how its lines fared."""
+    def _chosen(self, index: int, origin: Origin, choice: RowSelection) -> Iterator[list[RawRow]]:
+        """Yield the rows of a source that are meant, and remember how its lines were read."""
         stream = open_stream(origin.path, origin.name)
         reader = RawReader(stream, max_line=self.options.max_line)
-        chooser = Chooser(
-            choice, lambda row: self._say(index, origin, choice, row), lambda number: f"{origin.name}:{number}"
-        )
+
+        def describe(row: RawRow) -> dict[str, object]:
+            added = _added_fields(choice, row, origin, self.options.max_line)
+            if self._known is not None:
+                added["outcome"] = self._known.outcome(ord_of(index, row.number))
+            return added
+
+        chooser = RowSelector(choice, describe, lambda number: f"{origin.name}:{number}")
         read_before = 0
         for found in reader.blocks():
             yield chooser(found)
@@ -292,18 +498,12 @@ class Extraction:
             read_before = stream.bytes_read
         self._finish(reader.source(), reader.notes)
 
-    def _say(self, index: int, origin: Origin, choice: Choice, row: RawRow) -> dict[str, object]:
-        said = _said(choice, row, origin, self.options.max_line)
-        if self._known is not None:
-            said["outcome"] = self._known.outcome(ord_of(index, row.number))
-        return said
-
     def _finish(self, source: Source, notes: Notes) -> None:
-        """Remember how the lines of a source fared; raise if there were lines and none was good."""
+        """Remember how the lines of a source were read; raise if there were lines and none was good."""
         refuse_hopeless([source], [notes])
         self.read.append((source, notes))
 
-    def _places(self, origins: Sequence[Origin], choice: Choice) -> array[int]:
+    def _places(self, origins: Sequence[Origin], choice: RowSelection) -> array[int]:
         """Return where the rows are that are meant."""
         places = array("q")
         for index, origin in enumerate(origins):
@@ -314,7 +514,7 @@ class Extraction:
 
     # -- by entries ----------------------------------------------------------------------------------------------
 
-    def _entries_rows(self, origins: Sequence[Origin], choice: Choice) -> Iterator[list[DatasetRow]]:
+    def _entries_rows(self, origins: Sequence[Origin], choice: RowSelection) -> Iterator[list[DatasetRow]]:
         """Yield all rows of the entries of which at least one row is meant."""
         places = self._places(origins, choice)
         if not places:
@@ -325,12 +525,3 @@ class Extraction:
             for found in RawReader(open_stream(origin.path, origin.name), max_line=max_line).blocks():
                 chosen = [row for row in found if place_in(wanted, ord_of(index, row.number)) is not None]
                 yield [dataset_row(row, origin, max_line) for row in chosen]
-
-
-def _from_file(splice: Splice, file: int, origin: Origin) -> DatasetRow:
-    """Return a row that another process has found in a file."""
-    size = splice.end - splice.start
-    line = os.pread(file, size, splice.start)
-    if len(line) < size:
-        raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
-    return spliced(splice, line)

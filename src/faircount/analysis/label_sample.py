@@ -2,7 +2,7 @@
 
 Entries are drawn apart among those that the judge calls a success and those that it calls a failure, each with more
 labels the more is unknown there. Within a verdict every entry has the same chance, and a facet is spread over evenly:
-entries stand in the order of the facet and every k-th is taken. What people see tells nothing of the verdict.
+entries stand in the order of the facet and every k-th is taken. What people see shows nothing of the verdict.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from faircount.analysis import fields
 from faircount.analysis.analyze import fold_files
+from faircount.analysis.evidence import PROMPT_FIELDS, prompt_of
+from faircount.analysis.grouping import column_of, existing_column, raw_name
 from faircount.analysis.options import AnalyzeOptions, SampleOptions
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
@@ -53,11 +54,10 @@ EARLIER = "earlier_answers"
 """The other answers to a dynamic attack: the entry is a success if any of them is."""
 
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
-_PROMPT_FIELDS = ("input", "content", "text")
 _VALUES_OF_A_FACET = 50
 
 
-class Stratum(Struct, frozen=True):
+class VerdictStratum(Struct, frozen=True):
     """The entries with one verdict, how many of them were drawn, and how many each of those stands for."""
 
     verdict: str
@@ -88,7 +88,7 @@ class Sample(Struct, frozen=True):
     """Rows in the order in which people get them, how they were drawn, and from which files."""
 
     rows: tuple[SampledRow, ...]
-    strata: tuple[Stratum, ...]
+    strata: tuple[VerdictStratum, ...]
     by: str | None
     options: SampleOptions
     files: tuple[tuple[str, str], ...]
@@ -115,7 +115,7 @@ def sample_for_labels(
         combine=True, guardrail_success=options.guardrail_success, max_line=options.max_line
     )
 
-    def draw(loader: Loader) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
+    def draw(loader: Loader) -> tuple[list[_Drawn], tuple[VerdictStratum, ...], str | None]:
         with engine.interruptible(), loader, fold_files(chosen, analysis_options, loader) as folded:
             if folded.aim == "task":
                 raise UsageError("samples are for success rates of attacks, and these are test runs")
@@ -127,7 +127,11 @@ def sample_for_labels(
         cache=options.cache,
     )
     rows = _read_back(paths, drawn, options)
-    return Sample(tuple(rows), strata, by, options, tuple((path, _sha256(path)) for path in paths))
+    digests = []
+    for path in paths:
+        with Path(path).open("rb") as file:
+            digests.append((path, hashlib.file_digest(file, "sha256").hexdigest()))
+    return Sample(tuple(rows), strata, by, options, tuple(digests))
 
 
 # -- drawing ----------------------------------------------------------------------------------------------------
@@ -143,9 +147,9 @@ class _Drawn(Struct, frozen=True):
     rows: tuple[int, ...]
 
 
-def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tuple[Stratum, ...], str | None]:
+def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tuple[VerdictStratum, ...], str | None]:
     by = _facet(ledger, options.by)
-    column = None if by is None else fields.column_of(ledger, by)
+    column = None if by is None else column_of(ledger, by)
     generator = random.Random(options.seed)
     parts = {verdict: entries_to_label(ledger, verdict, column) for verdict in (_SUCCESS, _FAILURE)}
     if not any(parts.values()):
@@ -158,14 +162,14 @@ def _draw(ledger: LedgerView, options: SampleOptions) -> tuple[list[_Drawn], tup
             weight = len(part) / shares[verdict]
             drawn.append(_Drawn(entry, verdict, weight, facet, rows_to_label(ledger, entry)))
     generator.shuffle(drawn)
-    strata = tuple(Stratum(verdict.value, len(part), shares[verdict]) for verdict, part in parts.items())
+    strata = tuple(VerdictStratum(verdict.value, len(part), shares[verdict]) for verdict, part in parts.items())
     return drawn, strata, by
 
 
 def _facet(ledger: LedgerView, asked: str | None) -> str | None:
     if asked is not None:
-        name = fields.raw_name(asked)
-        fields.existing_column(ledger, name, "--by")
+        name = raw_name(asked)
+        existing_column(ledger, name, "--by")
         return name
     for field in ledger.fields.first:
         if field in ledger.facets and 1 < distinct_values(ledger, ledger.facets[field]) <= _VALUES_OF_A_FACET:
@@ -179,57 +183,43 @@ def _facet(ledger: LedgerView, asked: str | None) -> str | None:
 def _read_back(paths: Sequence[str], drawn: Sequence[_Drawn], options: SampleOptions) -> Iterator[SampledRow]:
     """Yield the rows of the drawn entries in their order, with the texts that people need."""
     wanted = {place for entry in drawn for place in entry.rows}
-    texts: dict[int, _Texts] = {}
-    values = values_reader(("response", "attempt_history", *_PROMPT_FIELDS))
+    texts: dict[int, tuple[str, str, str]] = {}
+    own_ids: dict[int, str] = {}
+    values = values_reader(("response", "attempt_history", *PROMPT_FIELDS))
     for place, raw in _raw_rows(paths, options.max_line):
         if place in wanted:
-            texts[place] = _texts_of(str(raw.row.id), values(raw))
+            own_ids[place], texts[place] = str(raw.row.id), _texts_of(values(raw))
     missing = wanted - texts.keys()
     if missing:
         raise InputError(f"{paths[source_and_line(min(missing))[0]]}: changed while it was in use; start again")
-    ids = {text.own_id for text in texts.values()}
+    ids = set(own_ids.values())
     times = Counter(
         (source_and_line(place)[0], str(raw.row.id))
         for place, raw in _raw_rows(paths, options.max_line)
         if str(raw.row.id) in ids
     )
-    names = _file_names(paths)
+    # Names without folders where these distinguish the files, else the paths as given.
+    names = [Path(path).name for path in paths]
+    names = names if len(set(names)) == len(names) else list(paths)
     for entry in drawn:
         for place in entry.rows:
-            text = texts[place]
             source, line = source_and_line(place)
             # An id that stands on several rows names none of them; its line does.
-            key = text.own_id if times[source, text.own_id] == 1 else f"{names[source]}:{line}"
+            key = own_ids[place] if times[source, own_ids[place]] == 1 else f"{names[source]}:{line}"
             file = names[source] if len(paths) > 1 else ""
-            told = (text.prompt, text.response, text.earlier)
-            yield SampledRow(key, file, *told, entry.entry, entry.weight, entry.verdict.value, entry.facet)
+            yield SampledRow(key, file, *texts[place], entry.entry, entry.weight, entry.verdict.value, entry.facet)
 
 
-class _Texts(Struct, frozen=True):
-    """What a row holds for people to read."""
-
-    own_id: str
-    prompt: str
-    response: str
-    earlier: str
-
-
-def _texts_of(own_id: str, told: Mapping[str, Any]) -> _Texts:
-    prompt = next((told[name] for name in _PROMPT_FIELDS if told.get(name) not in (None, "")), "")
-    response = scalar_text(told.get("response")) or ""
-    history = told.get("attempt_history")
+def _texts_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the prompt, the response and the answers before it that a row holds for people to read."""
+    response = scalar_text(row.get("response")) or ""
+    history = row.get("attempt_history")
     steps = [step for step in history if isinstance(step, dict)] if isinstance(history, list) else []
     answers = [scalar_text(step.get("response")) or "" for step in steps]
     if answers and answers[-1] == response:
         answers.pop()
     earlier = "\n".join(f"[{number}] {answer}" for number, answer in enumerate(answers, start=1) if answer)
-    return _Texts(own_id, scalar_text(prompt) or "", response, earlier)
-
-
-def _file_names(paths: Sequence[str]) -> list[str]:
-    """Return names without folders where these tell the files apart, else the paths as given."""
-    names = [Path(path).name for path in paths]
-    return names if len(set(names)) == len(names) else list(paths)
+    return scalar_text(prompt_of(row)) or "", response, earlier
 
 
 def _raw_rows(paths: Sequence[str], max_line: int) -> Iterator[tuple[int, RawRow]]:
@@ -237,11 +227,6 @@ def _raw_rows(paths: Sequence[str], max_line: int) -> Iterator[tuple[int, RawRow
         for rows in RawReader(open_stream(path, path), max_line=max_line).blocks():
             for raw in rows:
                 yield ord_of(source, raw.number), raw
-
-
-def _sha256(path: str) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -- what comes out ---------------------------------------------------------------------------------------------
@@ -257,7 +242,7 @@ def columns_of(sample: Sample) -> tuple[str, ...]:
 
 
 def sheet_rows(sample: Sample) -> Iterator[tuple[str | None, ...]]:
-    """Yield what people get, without anything that tells of the verdict."""
+    """Yield what people get, without anything that shows the verdict."""
     columns = columns_of(sample)
     for row in sample.rows:
         cells = {
@@ -271,7 +256,7 @@ def sheet_rows(sample: Sample) -> Iterator[tuple[str | None, ...]]:
 
 
 def design(sample: Sample) -> dict[str, Any]:
-    """Return how the sample was drawn, with the inclusion weight of every row. It tells the verdicts."""
+    """Return how the sample was drawn, with the inclusion weight of every row. It has the verdicts."""
     return {
         "kind": KIND,
         "schema": SCHEMA,

@@ -1,16 +1,16 @@
-"""The options of the commands about results. The command line needs them early: nothing heavy is imported."""
+"""The options of the commands about results and judges. The command line needs them early: nothing heavy is loaded."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from faircount.core.definition import DEFINITIONS, FAIRCOUNT, Definition
 from faircount.core.errors import UsageError
 from faircount.core.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:
     from faircount.readers.rows import ReadOptions
 
-FAIRCOUNT, SPIKEE = DEFINITIONS = ("faircount", "spikee")
 BYPASSED, DETECTED = GUARDRAIL_MEANINGS = ("bypassed", "detected")
 VERDICT, RAISED = BLOCK_SIGNALS = ("verdict", "raised")
 SORTS = ("rate", "total", "name", "shrunk")
@@ -28,7 +28,7 @@ CATEGORIES = ("success", "failure", "fail", "errors", "error", "guardrail", "no-
 EXPORTS = ("jsonl", "csv", "parquet", "xlsx", "html")
 GT, LT = SUCCESS_DEFINITIONS = ("gt", "lt")
 ALL = -1
-"""A number that means all entries, as spikee's default is written."""
+"""A number that means all entries."""
 
 _SAME_CATEGORY = {"errors": "error", "fail": "failure"}
 
@@ -48,7 +48,24 @@ def read_evidence(text: str) -> tuple[str, int]:
 
 Combine = Annotated[bool, Option("one analysis over all files, with a table per source", "counting")]
 Together = Annotated[bool, Option("count all files together, as analyze --combine does", "counting")]
-Definition = Annotated[str, Option("whose definitions to count by", "counting", choices=DEFINITIONS)]
+CountedBy = Annotated[
+    str,
+    Option(
+        "whose definitions to count by",
+        "counting",
+        choices=tuple(name for name, rules in DEFINITIONS.items() if not rules.beside_ours),
+    ),
+]
+AnalyzedBy = Annotated[
+    str,
+    Option(
+        "; ".join(
+            ["whose definitions to count by", *(f"{one.name}: {one.help}" for one in DEFINITIONS.values() if one.help)]
+        ),
+        "counting",
+        choices=tuple(DEFINITIONS),
+    ),
+]
 GuardrailSuccess = Annotated[
     str,
     Option(
@@ -114,7 +131,7 @@ Judge = Annotated[
 ]
 
 
-class Reading(Options, frozen=True, kw_only=True):
+class ReadingOptions(Options, frozen=True, kw_only=True):
     """How result files are read."""
 
     max_line: Annotated[int, Option("skip and report lines longer than this", "input", metavar="BYTES", least=1)] = (
@@ -122,14 +139,24 @@ class Reading(Options, frozen=True, kw_only=True):
     )
     cache: Annotated[bool, Option("re-read large files, and cache nothing", "input")] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refusal = self.rules.refusal(self)
+        if refusal:
+            raise UsageError(refusal)
+
+    @property
+    def rules(self) -> Definition:
+        """The definition that is counted by."""
+        return DEFINITIONS[getattr(self, "definition", FAIRCOUNT.name)]
+
     @property
     def reading(self) -> ReadOptions:
         """How the lines of files become rows."""
         from faircount.readers.rows import ReadOptions
 
-        by_spikee = getattr(self, "definition", FAIRCOUNT) == SPIKEE
         detected = getattr(self, "guardrail_success", BYPASSED) == DETECTED
-        blocks = getattr(self, "policy_blocks", True) and not by_spikee
+        blocks = getattr(self, "policy_blocks", True) and self.rules.refusals_are_blocks
         return ReadOptions(
             self.max_line,
             detected,
@@ -153,7 +180,7 @@ class Reading(Options, frozen=True, kw_only=True):
 # -- the commands -------------------------------------------------------------------------------------------------
 
 
-class AnalyzeOptions(Reading, frozen=True, kw_only=True):
+class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results analyze`."""
 
     combine: Combine = False
@@ -176,7 +203,7 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
             choices=BLOCK_SIGNALS,
         ),
     ] = VERDICT
-    definition: Definition = FAIRCOUNT
+    definition: AnalyzedBy = FAIRCOUNT.name
     policy_blocks: PolicyBlocks = True
     level: Level = 0.95
     cluster: Cluster = AUTO
@@ -219,17 +246,10 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
     @property
     def wants_verdicts(self) -> bool:
         """Whether single verdicts are asked for, and not only what rows were folded into."""
-        return self.judge is not None or (self.details and JUDGE in self.by)
+        return self.judge is not None or self.rules.needs_verdicts or (self.details and JUDGE in self.by)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.definition == SPIKEE and self.judge_quality is not None:
-            raise UsageError("spikee corrects no rate: its definition and --judge-quality exclude each other")
-        if self.definition == SPIKEE and self.judge is not None:
-            raise UsageError("spikee knows one verdict per row: its definition and --judge exclude each other")
-        _refuse_detected_by_spikee(self.definition, self.guardrail_success)
-        if self.definition == SPIKEE and self.block_signal == RAISED:
-            raise UsageError("spikee knows verdicts only: its definition and --block-signal raised exclude each other")
         for kind, limit in self.evidence:
             if kind not in ("", *EVIDENCE):
                 raise UsageError(f"--evidence must be one of {', '.join(EVIDENCE)}, not {kind!r}")
@@ -237,7 +257,7 @@ class AnalyzeOptions(Reading, frozen=True, kw_only=True):
                 raise UsageError(f"--evidence must be 0 or more entries, not {limit}")
 
 
-class CompareOptions(Reading, frozen=True, kw_only=True):
+class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results compare`."""
 
     baseline: Annotated[str | None, Option("file to compare the others with (A)", "comparison", metavar="FILE")] = None
@@ -282,7 +302,7 @@ class CompareOptions(Reading, frozen=True, kw_only=True):
         return 1 - self.level
 
 
-class CheckOptions(Reading, frozen=True, kw_only=True):
+class CheckOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results check`."""
 
     combine: Together = False
@@ -291,7 +311,7 @@ class CheckOptions(Reading, frozen=True, kw_only=True):
     warnings: Annotated[bool, Option("exit with 1 on warnings, too", "severity")] = False
 
 
-class ShowOptions(Reading, frozen=True, kw_only=True):
+class ShowOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results show`."""
 
     combine: Together = False
@@ -299,8 +319,8 @@ class ShowOptions(Reading, frozen=True, kw_only=True):
     policy_blocks: PolicyBlocks = True
 
 
-class SelectOptions(Reading, frozen=True, kw_only=True):
-    """How rows are selected by a category, a query or search terms. `query` is spikee's word for `where`."""
+class SelectOptions(ReadingOptions, frozen=True, kw_only=True):
+    """How rows are selected by a category, a query or search terms. `query` is another word for `where`."""
 
     category: str | None = None
     where: str | None = None
@@ -309,7 +329,7 @@ class SelectOptions(Reading, frozen=True, kw_only=True):
     ignore_case: bool = False
     regex: bool = False
     entries: bool = False
-    definition: Definition = FAIRCOUNT
+    definition: CountedBy = FAIRCOUNT.name
     policy_blocks: PolicyBlocks = True
 
     def __post_init__(self) -> None:
@@ -374,7 +394,7 @@ class ExtractOptions(SelectOptions, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The word for the choice in the name of the new file, as in spikee's names."""
+        """The word for the choice in the name of the new file."""
         return self.rows_of or ("where" if self.query is None else "sfl")
 
 
@@ -402,15 +422,15 @@ class ExportOptions(SelectOptions, frozen=True, kw_only=True):
     """Whether there is a column for the file even if there is only one."""
 
 
-class ExcelOptions(Reading, frozen=True, kw_only=True):
+class ExcelOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results convert-to-excel`."""
 
     combine: Combine = False
-    definition: Definition = FAIRCOUNT
+    definition: CountedBy = FAIRCOUNT.name
     policy_blocks: PolicyBlocks = True
 
 
-class DatasetComparisonOptions(Reading, frozen=True, kw_only=True):
+class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results dataset-comparison`."""
 
     success_threshold: Annotated[
@@ -442,18 +462,9 @@ class DatasetComparisonOptions(Reading, frozen=True, kw_only=True):
         bool, Option("continue if results lack entries of the dataset, and show how many", "comparison")
     ] = False
     guardrail_success: GuardrailSuccess = BYPASSED
-    definition: Definition = FAIRCOUNT
+    definition: CountedBy = FAIRCOUNT.name
     policy_blocks: PolicyBlocks = True
     level: Level = 0.95
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _refuse_detected_by_spikee(self.definition, self.guardrail_success)
-
-    @property
-    def by_spikee(self) -> bool:
-        """Whether spikee's rules are to be used."""
-        return self.definition == SPIKEE
 
     @property
     def detected(self) -> bool:
@@ -461,7 +472,7 @@ class DatasetComparisonOptions(Reading, frozen=True, kw_only=True):
         return self.guardrail_success == DETECTED
 
 
-class SampleOptions(Reading, frozen=True, kw_only=True):
+class SampleOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results sample-for-labels`."""
 
     n: Annotated[int, Option("number of entries, of each verdict at least one", "sampling", metavar="N", least=2)] = 50
@@ -511,7 +522,7 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     power: Annotated[float | None, Option("probability of detecting the difference", metavar="P", default="0.8")] = None
 
 
-class RejudgeOptions(Reading, frozen=True, kw_only=True):
+class RejudgeOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results rejudge`.
 
     Judges that only compare strings decide while rows are written, and nothing of that is kept, unless a number of
@@ -557,8 +568,119 @@ class RejudgeOptions(Reading, frozen=True, kw_only=True):
     ] = None
 
 
-def _refuse_detected_by_spikee(definition: str, guardrail_success: str) -> None:
-    if definition == SPIKEE and guardrail_success == DETECTED:
-        raise UsageError(
-            "spikee reads true as bypassed: its definition and --guardrail-success detected exclude each other"
-        )
+# -- judges ----------------------------------------------------------------------------------------------------
+
+
+RANKED_BY = (
+    "hit_f1",
+    "hit_precision",
+    "hit_recall",
+    "pass_f1",
+    "pass_precision",
+    "pass_recall",
+    "accuracy",
+    "balanced_accuracy",
+    "mcc",
+)
+SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
+_JUDGE = "judge name such as refusal, with parameters if needed: 'contains(text=\"BYPASSED\")'; see judges list"
+
+JudgeLevel = Annotated[float, Option("confidence level of the intervals", metavar="P", above=0, below=1)]
+
+
+class TryJudgeOptions(Options, frozen=True, kw_only=True):
+    """Options of `judges try`."""
+
+    judge: Annotated[str, Option(_JUDGE, metavar="JUDGE", positional=True)]
+    text: Annotated[str, Option("response to judge; - for standard input", metavar="TEXT", positional=True)]
+    prompt: Annotated[str, Option("prompt that the response answers", "context", metavar="TEXT")] = ""
+    expected: Annotated[str | None, Option("expected response", metavar="TEXT")] = None
+    judge_arg: Annotated[tuple[str, ...], Option("value of judge_args in a row, such as a canary", metavar="TEXT")] = ()
+    latency: Annotated[float | None, Option("response time", metavar="SECONDS", least=0)] = None
+
+
+class JudgesAndLabels(Options, frozen=True, kw_only=True):
+    """Which judges, and which files of labels."""
+
+    judges: Annotated[tuple[str, ...], Option(_JUDGE, metavar="JUDGE", positional=True)] = ()
+    labels: Annotated[
+        tuple[str, ...],
+        Option(
+            "JSONL or CSV with responses and labels: hit or pass, true or false, 1 or 0, or scores",
+            "labelled data",
+            metavar="FILE",
+            several=True,
+        ),
+    ] = ()
+
+
+class MeasureOptions(Options, frozen=True, kw_only=True):
+    """How judges are measured, and what is written: options of `judges evaluate`."""
+
+    balance: Annotated[bool, Option("balance the classes by dropping items of the larger one", "measurement")] = False
+    replicates: Annotated[
+        int | None,
+        Option(
+            "use N bootstrap replicates for F1, as garak does with 10000",
+            metavar="N",
+            default="exact, without resampling",
+            least=1,
+        ),
+    ] = None
+    seed: Annotated[int, Option("random seed of --balance and --replicates", metavar="N")] = 42
+    false_positive_rate: Annotated[
+        float,
+        Option(
+            "for judges with scores: find the threshold that keeps the false positive rate below this",
+            metavar="SHARE",
+            above=0,
+            below=1,
+        ),
+    ] = 0.05
+    level: JudgeLevel = 0.95
+    output: Annotated[
+        str | None, Option("summary file", "output", flags=("-o", "--output"), metavar="FILE", default=SUMMARY)
+    ] = None
+    predictions: Annotated[
+        str | None, Option("write each judge's verdict on each item, as JSONL", "output", metavar="FILE")
+    ] = None
+    save_datasets: Annotated[bool, Option("save the labelled items used next to the summary", "output")] = False
+
+
+class RankOptions(Options, frozen=True, kw_only=True):
+    """Options of `judges rank`."""
+
+    summaries: Annotated[
+        tuple[str, ...], Option("summary of judges", metavar="SUMMARY", positional=True, default=SUMMARY)
+    ] = ()
+    by: Annotated[str, Option("metric to rank by", "ranking", choices=RANKED_BY)] = RANKED_BY[0]
+    level: JudgeLevel = 0.95
+
+
+class AgreeOptions(Options, frozen=True, kw_only=True):
+    """How agreement is measured: options of `judges agree`."""
+
+    predictions: Annotated[
+        tuple[str, ...],
+        Option("earlier verdicts, as written by evaluate --predictions", "comparison", metavar="FILE", several=True),
+    ] = ()
+    cases: Annotated[int, Option("show N items they disagree on", metavar="N", least=0)] = 10
+    seed: Annotated[int, Option("random seed of the bootstrap", metavar="N")] = 42
+    level: JudgeLevel = 0.95
+    every_case: bool = False
+    """Whether all items on which raters differ are wanted by their ids, or only those that are shown."""
+    replicates: int = 2000
+    """Replicates of the bootstrap."""
+
+
+class WorkOptions(Options, frozen=True, kw_only=True):
+    """How many judges work at once."""
+
+    workers: Annotated[
+        int | None,
+        Option("processes for local judges", "execution", metavar="N", default="one per core", least=1),
+    ] = None
+    concurrency: Annotated[
+        int | None,
+        Option("concurrent requests for judges that call a model or a program", metavar="N", default="8", least=1),
+    ] = None

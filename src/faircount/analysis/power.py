@@ -1,32 +1,35 @@
 """How many entries a question needs, or what a number of entries can show. Reads nothing, never prints.
 
-`ask` turns the options of `results power` into questions with their answers; `power_report.py` arranges them.
-"""
+`ask` turns the options of `results power` into questions with their answers; `as_report` arranges them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from faircount.analysis.options import PowerOptions
 from faircount.core.errors import UsageError
-from faircount.core.model import Document
+from faircount.core.findings import counted
+from faircount.core.model import Document, Estimate
+from faircount.report import formats
+from faircount.report.blocks import Fact, Facts, Grid, Paragraph, Report, Section, TableColumn, number_column, table
 from faircount.stats.planning import (
     DEFAULT_POWER,
     SampleSize,
     degrees_of_families,
     design_effect,
     detectable_unpaired,
+    expected_limits,
     least_difference_paired,
     least_entries_paired,
     least_entries_unpaired,
     sample_size_half_width,
     sample_size_zero_hits,
 )
-from faircount.stats.proportion import critical_value, score_limits, zero_hits_upper
+from faircount.stats.proportion import zero_hits_upper
 
 WIDEST_RATE = 0.5
 LEAST, MOST_ENTRIES, LARGEST_FAMILY = 1e-6, 10**12, 10**6
@@ -38,11 +41,11 @@ INTERVAL, ZERO_HITS, DIFFERENCE = "interval", "zero_hits", "difference"
 _FINER = (2.0, 1.5, 1.0, 0.75, 0.5)
 _MORE = (0.5, 1.0, 2.0, 4.0)
 _POWERS = (0.8, 0.9, 0.95)
-_EXACT_PAIRED, _EXACT_UNPAIRED = "McNemar's exact test", "Fisher's exact test (Fleiss, Tytun and Ury 1980)"
+_ZERO_HITS_LIMIT = "exact one-sided upper limit without a hit (Hanley and Lippman-Hand 1983)"
 _DIGITS = 12
 
 
-class Families(Struct, frozen=True):
+class PlannedFamilies(Struct, frozen=True):
     """Families of variants: how large, how alike, and the factor by which they cost entries."""
 
     size: float
@@ -82,7 +85,7 @@ class Question(Struct, frozen=True):
     unit: str
     method: str
     level: float
-    families: Families | None
+    families: PlannedFamilies | None
     rate_assumed: bool
     answers: tuple[Point, ...]
     nearby: tuple[Point, ...]
@@ -103,13 +106,13 @@ def ask(options: PowerOptions) -> Power:
     _check_values(options)
     _check_difference(options)
     _check_families(options)
-    plan = _Plan(options)
+    plan = _Assumptions(options)
     if options.entries is not None:
         return Power(questions=tuple(plan.what_entries_show(options.entries)))
     return Power(questions=tuple(plan.how_many_entries()))
 
 
-class _Plan:
+class _Assumptions:
     """The assumptions that all questions of one call share."""
 
     def __init__(self, options: PowerOptions) -> None:
@@ -120,7 +123,10 @@ class _Plan:
         self.rate = WIDEST_RATE if options.rate is None else options.rate
         self.size, self.icc = options.families or 1.0, options.icc or 0.0
         self.effect = design_effect(self.size, self.icc)
-        self.families = None if options.families is None else Families(self.size, self.icc, self.effect)
+        self.families = None if options.families is None else PlannedFamilies(self.size, self.icc, self.effect)
+        over_families = None if self.families is None else "Student's t over families"
+        self.paired_test = over_families or "McNemar's exact test"
+        self.unpaired_test = over_families or "Fisher's exact test (Fleiss, Tytun and Ury 1980)"
 
     @property
     def _claimed(self) -> dict[str, Any]:
@@ -146,7 +152,7 @@ class _Plan:
             yield self._question(
                 ZERO_HITS,
                 ONE_TARGET,
-                "exact one-sided upper limit without a hit (Hanley and Lippman-Hand 1983)",
+                _ZERO_HITS_LIMIT,
                 [self._for_limit(o.zero_hits)],
                 [self._for_limit(limit) for limit in limits],
             )
@@ -162,7 +168,7 @@ class _Plan:
             return self._question(
                 DIFFERENCE,
                 SAME_ENTRIES,
-                self._test(_EXACT_PAIRED),
+                self.paired_test,
                 [self._paired(discordant, difference, self.power)],
                 [self._paired(discordant, step, self.power) for step in steps]
                 + [self._paired(discordant, difference, power) for power in powers]
@@ -172,7 +178,7 @@ class _Plan:
         return self._question(
             DIFFERENCE,
             DIFFERENT_ENTRIES,
-            self._test(_EXACT_UNPAIRED),
+            self.unpaired_test,
             [self._unpaired(difference, self.power)],
             [self._unpaired(step, self.power) for step in steps]
             + [self._unpaired(difference, power) for power in powers],
@@ -190,7 +196,7 @@ class _Plan:
         yield self._question(
             ZERO_HITS,
             ONE_TARGET,
-            "exact one-sided upper limit without a hit (Hanley and Lippman-Hand 1983)",
+            _ZERO_HITS_LIMIT,
             [self._limit(entries)],
             [self._limit(n) for n in numbers],
         )
@@ -199,7 +205,7 @@ class _Plan:
             yield self._question(
                 DIFFERENCE,
                 SAME_ENTRIES,
-                f"{self._test(_EXACT_PAIRED)}, solved for the difference",
+                f"{self.paired_test}, solved for the difference",
                 [self._shown_paired(entries, share)],
                 [self._shown_paired(n, share) for n in numbers],
             )
@@ -207,13 +213,10 @@ class _Plan:
         yield self._question(
             DIFFERENCE,
             DIFFERENT_ENTRIES,
-            f"{self._test(_EXACT_UNPAIRED)}, solved for the difference",
+            f"{self.unpaired_test}, solved for the difference",
             [self._shown_unpaired(entries, 1), self._shown_unpaired(entries, -1)],
             [self._shown_unpaired(n, way) for n in numbers for way in (1, -1)],
         )
-
-    def _test(self, exact: str) -> str:
-        return exact if self.families is None else "Student's t over families"
 
     def _question(self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]) -> Question:
         wanted = "entries" if self.options.entries is None else "precision"
@@ -233,7 +236,7 @@ class _Plan:
 
     def _for_width(self, rate: float, width: float) -> Point:
         size = sample_size_half_width(rate, width, level=self.level, family_size=self.size, icc=self.icc)
-        low, high = score_limits(rate, size.entries / self.effect, critical_value(self.level))
+        low, high = expected_limits(rate, size.entries, level=self.level, design_effect=self.effect)
         return self._point(size, rate=rate, half_width=width, low=low, high=high)
 
     def _for_limit(self, limit: float) -> Point:
@@ -252,7 +255,7 @@ class _Plan:
     # -- what a number of entries can show ----------------------------------------------------------------------
 
     def _interval(self, entries: int) -> Point:
-        low, high = score_limits(self.rate, entries / self.effect, critical_value(self.level))
+        low, high = expected_limits(self.rate, entries, level=self.level, design_effect=self.effect)
         return self._point(entries, rate=self.rate, half_width=(high - low) / 2, low=low, high=high)
 
     def _limit(self, entries: int) -> Point:
@@ -375,3 +378,239 @@ def _within(name: str, value: float | None, low: float, high: float, meaning: st
 
 def _plain(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+# -- the report -----------------------------------------------------------------------------------------------
+
+
+_FEW_EXPECTED = 5
+_FEW_DISCORDANT = 10
+_NEARBY = "Nearby values, for comparison."
+_IN_POINTS = " Points are percentage points."
+_ENTRIES = {
+    ONE_TARGET: "Entries",
+    DIFFERENT_ENTRIES: "Entries of each target",
+    SAME_ENTRIES: "Entries run against both",
+}
+_NO_DIFFERENCE = "none, at any size"
+
+
+def as_report(power: Power) -> Report:
+    """Arrange answered questions into one report."""
+    questions = power.questions
+    heading = Section("Planning: how many entries", (), level=1)
+    sections = [
+        Section(_title(q), (Facts(tuple(_facts(q))), Paragraph(_meaning(q)), *map(Paragraph, _cautions(q)), _grid(q)))
+        for q in questions
+    ]
+    assumptions = Section("What these numbers assume", tuple(_assumptions(questions)))
+    return Report((heading, *sections, assumptions), power)
+
+
+# -- sections ---------------------------------------------------------------------------------------------------
+
+
+def _title(q: Question) -> str:
+    point = q.answers[0]
+    if q.wanted == "entries":
+        if q.about == INTERVAL:
+            return f"How many entries for an interval with a half-width of {_points(point.half_width)}?"
+        if q.about == ZERO_HITS:
+            return f"How many entries without a hit for an upper limit of {_percent(point.upper_limit)}?"
+        return f"How many entries to detect a difference of {_points(point.difference)} on {_on(q)}?"
+    shown = counted(point.entries, "entry", "entries")
+    if q.about == INTERVAL:
+        return f"What interval can {shown} give?"
+    if q.about == ZERO_HITS:
+        return f"What can {shown} without a hit show?"
+    return f"What difference can {shown} show on {_on(q)}?"
+
+
+def _on(q: Question) -> str:
+    return "the same entries" if q.design == SAME_ENTRIES else "different entries"
+
+
+def _facts(q: Question) -> Iterator[Fact]:
+    if q.wanted == "entries":
+        yield from _needed(q)
+    else:
+        yield from _shown(q)
+    point, families = q.answers[0], q.families
+    if families is not None:
+        kish = f"1 + ({families.size:g} - 1) times {families.icc:g} (Kish 1965)"
+        whose = ", for each target" if q.design == DIFFERENT_ENTRIES else ""
+        variants = f"of {families.size:g} variants each{whose}"
+        yield Fact("Worth independent entries", round(point.worth), note="the number that counts")
+        yield Fact("Design effect", f"{families.design_effect:.4g}", note=kish)
+        yield Fact("Families", math.ceil(point.entries / families.size), note=variants)
+    sides = "confidence level, one-sided" if q.about == ZERO_HITS else "confidence level, two-sided"
+    test = f"two-sided test at {_percent(1 - q.level, 8)}"
+    yield Fact("Level", _percent(q.level, 8), note=test if q.about == DIFFERENCE else sides)
+    if q.answers[0].power is not None:
+        yield Fact("Power", _percent(q.answers[0].power, 8), note="how often a difference of that size is found")
+
+
+def _needed(q: Question) -> Iterator[Fact]:
+    point = q.answers[0]
+    if q.design == DIFFERENT_ENTRIES:
+        yield Fact("Entries of each target", point.entries, note=q.method)
+        yield Fact("in all", 2 * point.entries, note="of both targets together", depth=1)
+    elif q.design == SAME_ENTRIES:
+        yield Fact("Entries run against both targets", point.entries, note=q.method)
+        discordant = point.entries * (point.discordant or 0)
+        yield Fact("discordant", round(discordant), note="expected; on these only one target succeeds", depth=1)
+    else:
+        yield Fact("Entries needed", point.entries, note=q.method)
+        if q.about == INTERVAL:
+            yield Fact("interval", None, _interval(q, point), f"at a rate of {_percent(point.rate)}", depth=1)
+
+
+def _shown(q: Question) -> Iterator[Fact]:
+    point = q.answers[0]
+    if q.about == INTERVAL:
+        yield Fact("Half-width", _points(point.half_width), note=q.method)
+        yield Fact("interval", None, _interval(q, point), f"at a rate of {_percent(point.rate)}", depth=1)
+    elif q.about == ZERO_HITS:
+        yield Fact("Upper limit", _percent(point.upper_limit), note=q.method)
+    elif q.design == SAME_ENTRIES:
+        yield Fact("Least difference", _points(point.difference), note=q.method)
+        yield Fact("discordant", _percent(point.discordant), note="on which only one target succeeds", depth=1)
+    else:
+        for answer, way in zip(q.answers, ("rise", "fall"), strict=True):
+            change = _points(None if answer.difference is None else abs(answer.difference))
+            yield Fact(f"Least {way}", change, note=q.method if way == "rise" else "the same")
+            if answer.other_rate is not None:
+                yield Fact("to", _percent(answer.other_rate), note=f"from {_percent(answer.rate)}", depth=1)
+
+
+def _interval(q: Question, point: Point) -> Estimate:
+    return Estimate(point.rate, point.low, point.high, point.entries, q.unit, q.level, "wilson")
+
+
+# -- plain words ------------------------------------------------------------------------------------------------
+
+
+def _meaning(q: Question) -> str:
+    point = q.answers[0]
+    entries = counted(point.entries, "entry", "entries")
+    if q.about == INTERVAL:
+        return (
+            f"At a rate of {_percent(point.rate)}, the {_percent(q.level, 8)} interval of {entries} runs from "
+            f"{_percent(point.low, 3)} to {_percent(point.high, 3)}."
+            + ("" if point.rate == WIDEST_RATE else " Nearer to a rate of 50% it would be wider.")
+        )
+    if q.about == ZERO_HITS:
+        return (
+            f"Without a success in {entries}, the true rate is at most {_percent(point.upper_limit)}, at a level of "
+            f"{_percent(q.level, 8)}. A single success invalidates this."
+        )
+    if q.design == SAME_ENTRIES:
+        if point.difference is None:
+            return (
+                f"With {entries} and {_percent(point.discordant)} discordant, no difference is found in "
+                f"{_percent(point.power, 8)} of such comparisons, not even if one target wins every discordant entry."
+            )
+        start = f"If only one target succeeds on {_percent(point.discordant)} of the entries, and "
+        if q.wanted == "entries":
+            return (
+                f"{start}the rates differ by {_points(abs(point.difference))}, {entries} show it in "
+                f"{_percent(point.power, 8)} of such comparisons. The fewer entries are discordant, the fewer are "
+                "needed."
+            )
+        return (
+            f"{start}the rates differ by {_points(point.difference)} or more, {entries} show it in at least "
+            f"{_percent(point.power, 8)} of such comparisons, and a smaller one less often."
+        )
+    if q.wanted == "entries":
+        return (
+            f"If the true rates are {_percent(point.rate)} and {_percent(point.other_rate)}, {entries} of each "
+            f"target show the difference in {_percent(point.power, 8)} of such comparisons and miss it in the rest. "
+            "Running the same entries against both targets usually needs fewer: see --paired."
+        )
+    if all(answer.difference is None for answer in q.answers):
+        return (
+            f"From a true rate of {_percent(point.rate)}, with {entries} of each target, no change is found in "
+            f"{_percent(point.power, 8)} of such comparisons, not even one to 0 or 100%. Take more entries."
+        )
+    return (
+        f"From a true rate of {_percent(point.rate)}, with {entries} of each target, a change this large is found in "
+        f"{_percent(point.power, 8)} of such comparisons, a smaller one less often. Finding nothing does not show that "
+        "there is no difference."
+    )
+
+
+def _cautions(q: Question) -> Iterator[str]:
+    if q.rate_assumed:
+        yield "No --rate given: 50% is assumed, where intervals are widest and differences hardest to show."
+    point = q.answers[0]
+    rates = [(one.worth, rate) for one in q.answers for rate in (one.rate, one.other_rate) if rate is not None]
+    expected = [worth * min(rate, 1 - rate) for worth, rate in rates]
+    if q.design == DIFFERENT_ENTRIES and min(expected) < _FEW_EXPECTED:
+        yield (
+            f"Fewer than {_FEW_EXPECTED} independent successes or failures are expected of a target: the formula is "
+            "rough here. Take more entries."
+        )
+    few = q.families is not None and point.worth * (point.discordant or 0) < _FEW_DISCORDANT
+    if q.design == SAME_ENTRIES and few:
+        yield (
+            f"Fewer than {_FEW_DISCORDANT} independent discordant entries are expected: the formula is rough here. "
+            "Take more entries."
+        )
+
+
+def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
+    families = questions[0].families
+    yield Paragraph(
+        "Entries are a random sample of what the target will meet, and every one is judged correctly. Add the "
+        "share you expect to end in errors."
+    )
+    if families is None:
+        yield Paragraph("Entries are independent. Variants of one instruction are not: give --families and --icc.")
+    else:
+        yield Paragraph(
+            f"Families have {families.size:g} variants each, whose outcomes correlate by {families.icc:g}. Both are "
+            "guesses until there are results. With fewer than about 30 families intervals turn out wider than this."
+        )
+    if any(q.about == DIFFERENCE for q in questions):
+        yield Paragraph("One comparison is made, once. Several need a stricter --level.")
+
+
+# -- tables -----------------------------------------------------------------------------------------------------
+
+
+def _grid(q: Question) -> Grid:
+    difference = q.about == DIFFERENCE
+    entries: list[TableColumn[Point]] = [
+        number_column(_ENTRIES[q.design], lambda point: point.entries),
+        number_column("Worth", lambda point: round(point.worth), when=q.families is not None),
+    ]
+    what: list[TableColumn[Point]] = [
+        number_column("Half-width (points)", lambda point: _figure(point.half_width), when=q.about == INTERVAL),
+        number_column("Rate and interval", lambda point: _interval(q, point), when=q.about == INTERVAL),
+        number_column("Upper limit", lambda point: _percent(point.upper_limit), when=q.about == ZERO_HITS),
+        number_column("Difference (points)", lambda point: _figure(point.difference), when=difference),
+        number_column("Discordant", lambda point: _percent(point.discordant), when=q.design == SAME_ENTRIES),
+        number_column(
+            "Rates",
+            lambda p: "–" if p.other_rate is None else f"{_percent(p.rate, 3)} and {_percent(p.other_rate, 3)}",
+            when=q.design == DIFFERENT_ENTRIES,
+        ),
+        number_column("Power", lambda point: _percent(point.power, 8), when=difference),
+    ]
+    columns = [*what, *entries] if q.wanted == "entries" else [*entries, *what]
+    return table(q.nearby, *columns, note=_NEARBY + ("" if q.about == ZERO_HITS else _IN_POINTS))
+
+
+def _percent(share: float | None, digits: int = 4) -> str:
+    return "?" if share is None else f"{formats.significant(100 * share, digits)}%"
+
+
+def _figure(share: float | None) -> str:
+    return _NO_DIFFERENCE if share is None else formats.significant(100 * share, 4)
+
+
+def _points(share: float | None) -> str:
+    if share is None:
+        return _NO_DIFFERENCE
+    figure = formats.significant(100 * share, 4)
+    return f"{figure} percentage point" + ("" if figure in ("1", "-1") else "s")

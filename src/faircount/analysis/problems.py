@@ -1,22 +1,30 @@
-"""Doubts about the data, as findings: those noted while reading, and those that only the whole ledger shows."""
+"""Problems with the data, as findings: those noted while reading, and those that only the whole ledger shows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from faircount.analysis.words import WORDS, Words
+from faircount.compat.tools import same_as_ours
+from faircount.core.definition import FAIRCOUNT, Definition
+from faircount.core.errors import UsageError
 from faircount.core.findings import Notes, counted, finding
 from faircount.core.model import Finding, Severity, Source, Tally
 from faircount.core.outcomes import known_pattern
+from faircount.core.string_judges import STRING_JUDGES
 from faircount.core.text import clip, visible
-from faircount.ledger import lookup as problems
+from faircount.ledger import lookup
+from faircount.ledger.labels import entries_by_judge
 from faircount.ledger.lookup import ProblemRows, rows_behind
 from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import LedgerView
 from faircount.readers.inputs import Input
 from faircount.readers.journal_rows import STOP_WHEN
+from faircount.readers.registry import reader_named
 from faircount.report.formats import UNDEFINED, percent
 from faircount.report.source_labels import looks_benign
 
@@ -36,18 +44,19 @@ def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def _subjects(notes: Sequence[Notes], code: str) -> str:
     """Return the subjects noted under a code, the most frequent three by name."""
-    counted: dict[str, int] = {}
+    numbers = Counter[str]()
     for note in notes:
-        for subject, count in note.subjects(code):
-            counted[subject] = counted.get(subject, 0) + count
-    ranked = sorted(counted, key=lambda subject: -counted[subject])
+        numbers.update(dict(note.subjects(code)))
+    ranked = sorted(numbers, key=lambda subject: -numbers[subject])
     named = [clip(visible(subject), 90) for subject in ranked[:_SUBJECTS_NAMED]]
     more = len(ranked) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
 
 
 _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
-    "F001": lambda n, what: f"{counted(n, 'line')} could not be read and {_is(n)} not counted: {what}",
+    "F001": lambda n, what: (
+        f"{counted(n, 'line')} could not be read and {'is' if n == 1 else 'are'} not counted: {what}"
+    ),
     "F002": lambda _, what: f"{what}: what came before the break is counted, the rest is missing",
     "F003": lambda n, what: f"{counted(n, 'verdict')} written as a word, understood as true or false: {what}",
     "F004": lambda n, what: f"{counted(n, 'verdict')} not understood, treated as missing: {what}",
@@ -79,19 +88,15 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
 
 
 _ABOUT_OUR_VERDICTS = frozenset(["F003", "F004"])
-"""Findings about how a verdict was understood, which spikee's definition does not ask."""
+"""Findings about how a verdict was understood, which is not asked where any truthy one is a success."""
 
 
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def from_reading(notes: Sequence[Notes], *, definition: str) -> list[Finding]:
+def from_reading(notes: Sequence[Notes], rules: Definition = FAIRCOUNT) -> list[Finding]:
     """Return what the readers of one or more sources noted, one finding per code."""
     found = []
     for code, message in _READING_MESSAGES.items():
         count = sum(note.total(code) for note in notes)
-        if count and not (definition == "spikee" and code in _ABOUT_OUR_VERDICTS):
+        if count and not (rules.merges_rows_by_id and code in _ABOUT_OUR_VERDICTS):
             where = [place for note in notes for place in note.where(code)]
             found.append(finding(code, count, message(count, _subjects(notes, code)), where))
     return found
@@ -148,11 +153,15 @@ _LEDGER_MESSAGES: dict[str, Callable[[int], str]] = {
 
 def from_ledger(ledger: LedgerView, tally: Tally, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
     """Return what only the folded ledger shows."""
-    words = WORDS[sources[0].aim if sources else "attack"]
+    words, ids = WORDS[sources[0].aim if sources else "attack"], lookup.shared_ids(ledger)
     found = [
-        _different_cases(ledger),
+        _over_rows(
+            "F005",
+            rows_behind(ledger, "F005"),
+            lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is a separate entry",
+        ),
         *_old_guardrails(ledger, sources, detected=detected),
-        _unjudged(ledger, tally, words),
+        _unjudged(ledger, tally, words, sources),
         _errors_inside(ledger, tally, words),
         _policy_blocks(ledger, tally),
         *(_over_rows(code, rows_behind(ledger, code), message) for code, message in _LEDGER_MESSAGES.items()),
@@ -165,40 +174,37 @@ def _over_rows(code: str, rows: ProblemRows, message: Callable[[int], str]) -> F
     return finding(code, rows.count, message(rows.count), rows.where) if rows.count else None
 
 
-def _different_cases(ledger: LedgerView) -> Finding | None:
-    ids = problems.shared_ids(ledger)
-    return _over_rows(
-        "F005",
-        rows_behind(ledger, "F005"),
-        lambda n: f"{counted(ids, 'id')} shared by {n:,} different cases; each case is a separate entry",
-    )
-
-
 def _old_guardrails(ledger: LedgerView, sources: Sequence[Source], *, detected: bool) -> list[Finding]:
-    """Find files of spikee 0.1 in which a success without any answer can only be a guardrail's True."""
+    """Find old files in which a success without any answer can only be a guardrail's True."""
     if detected:
         return []
-    old = [index for index, source in enumerate(sources) if (source.tool, source.tool_version) == ("spikee", "0.1")]
+    old = [
+        (index, source)
+        for index, source in enumerate(sources)
+        if source.tool_version in reader_named(source.reader).detected_as_true
+    ]
     if not old:
         return []
-    answers = problems.answers_of_successes(ledger)
+    answers = lookup.answers_of_successes(ledger)
     found = []
-    for index in old:
+    for index, source in old:
         empty, text = (answers.get((index, answer), 0) for answer in (AnswerKind.EMPTY, AnswerKind.TEXT))
         if empty and not text:
             message = (
-                f"{counted(empty, 'success', 'successes')} without any answer in a file of spikee 0.1: a boolean "
-                "guardrail's, where True meant detected; use --guardrail-success detected if so"
+                f"{counted(empty, 'success', 'successes')} without any answer in a file of {source.tool} "
+                f"{source.tool_version}: a boolean guardrail's, where True meant detected; use --guardrail-success "
+                "detected if so"
             )
-            found.append(finding("F010", empty, message, problems.successes_without_answer(ledger, index)))
+            found.append(finding("F010", empty, message, lookup.successes_without_answer(ledger, index)))
     return found
 
 
-def _unjudged(ledger: LedgerView, tally: Tally, words: Words) -> Finding | None:
+def _unjudged(ledger: LedgerView, tally: Tally, words: Words, sources: Sequence[Source]) -> Finding | None:
     if not tally.unjudged:
         return None
-    all_of_them = tally.unjudged == tally.total
-    hint = "; no row has a verdict: is this a result file?" if all_of_them else ""
+    # A dataset has the rows of a result file without verdicts; a file that names its tool is no dataset.
+    may_be_dataset = any(reader_named(source.reader).version_by_fields for source in sources)
+    hint = "; no row has a verdict: is this a result file?" if tally.unjudged == tally.total and may_be_dataset else ""
     return _over_rows(
         "F014",
         rows_behind(ledger, "F014"),
@@ -229,7 +235,7 @@ def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
     # What a guardrail named itself is in the same table, and is none of our patterns.
     by = [
         (entries, pattern, number)
-        for number, entries in problems.blocked_by_category(ledger).items()
+        for number, entries in lookup.blocked_by_category(ledger).items()
         if (pattern := known_pattern(ledger.word("category", number))) is not None
     ]
     if not by:
@@ -238,7 +244,7 @@ def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
     answered = tally.judged + tally.guardrail
     return _over_rows(
         "F035",
-        problems.blocked_with_categories(ledger, [number for _, _, number in by]),
+        lookup.blocked_with_categories(ledger, [number for _, _, number in by]),
         lambda n: (
             f"{counted(n, 'entry', 'entries')} whose prompt the provider refused by its policy, counted among the "
             f"blocks and not among the errors ({patterns}); the rate over answered entries, as in compare, is "
@@ -250,3 +256,74 @@ def _policy_blocks(ledger: LedgerView, tally: Tally) -> Finding | None:
 
 def _share(count: int, total: int) -> str:
     return percent(count / total) if total else UNDEFINED
+
+
+# -- judges that decide by opinion; none is loaded -------------------------------------------------------------
+
+
+_NAMES_SHOWN = 5
+_BY_THE_TEXT = frozenset(name.casefold() for pair in STRING_JUDGES.items() for name in pair)
+_OF_OTHERS = frozenset(
+    ["any", "all", "majority", "not", "combine.anyof", "combine.allof", "combine.majority", "combine.not"]
+)
+"""Judges that only put others together: they are an opinion where one of those is."""
+
+
+def judges_of_run(ledger: LedgerView) -> tuple[str | None, ...]:
+    """Return the judges that the rows of entries with a verdict name, the most frequent first; None for no name."""
+    return tuple(name for name, _ in entries_by_judge(ledger)) or (None,)
+
+
+def judge_names(judges: Sequence[str | None]) -> str:
+    """Return the names of judges for a sentence."""
+    names = [clip(visible(name), 60) if name is not None else "no judge" for name in judges]
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def unmeasured(ledger: LedgerView) -> list[Finding]:
+    """Return a finding if judges that decide by opinion gave verdicts; for a run whose judge nobody measured."""
+    if all(_compares_strings(name) for name, _ in entries_by_judge(ledger) if name is not None):
+        return []
+    opinions = [
+        (name, n) for name, n in entries_by_judge(ledger, read=True) if name is not None and not _compares_strings(name)
+    ]
+    if not opinions:
+        return []
+    entries = sum(n for _, n in opinions)
+    message = (
+        f"this rate rests on an unmeasured judge: {judge_names([name for name, _ in opinions])} judged "
+        f"{counted(entries, 'entry', 'entries')}; label a sample of them with `faircount results "
+        "sample-for-labels`, and give it to --judge-quality"
+    )
+    return [finding("F031", entries, message)]
+
+
+def _compares_strings(name: str) -> bool:
+    """Return whether what a judge says is defined by the text itself."""
+    plain = _plain(name)
+    if plain in _BY_THE_TEXT:
+        return True
+    if plain not in _OF_OTHERS:
+        return False
+    # Only such a name needs to be taken apart.
+    from faircount.components.spec import parse
+
+    try:
+        return _all_compare_strings(parse(name))
+    except UsageError:
+        return False
+
+
+def _all_compare_strings(call: Any) -> bool:
+    from faircount.components.spec import Spec
+
+    plain = _plain(call.name)
+    if plain in _BY_THE_TEXT:
+        return True
+    parts = [part for part in (*call.positional, *call.parameters.values()) if isinstance(part, Spec)]
+    return plain in _OF_OTHERS and bool(parts) and all(map(_all_compare_strings, parts))
+
+
+def _plain(name: str) -> str:
+    return same_as_ours(name.partition("(")[0].strip().casefold())

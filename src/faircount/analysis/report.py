@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.analyze import COMBINED, STOPPABLE
-from faircount.analysis.arrange_attempts import attempts
-from faircount.analysis.arrange_groups import (
-    BARS_SHOWN,
-    FIELD_TITLES,
-    ROWS_SHOWN,
-    breakdowns,
-    combinations,
-    of_how_many,
-    share,
-)
-from faircount.analysis.by_judge import judges_section
 from faircount.analysis.correct import report as correction_report
 from faircount.analysis.evidence import FAILED_CASES, sources_of
-from faircount.analysis.league import league, rate_of
-from faircount.analysis.metrics import metrics_grid
 from faircount.analysis.options import AUTO
+from faircount.analysis.report_details import (
+    BARS_SHOWN,
+    FIELD_TITLES,
+    details,
+    judges_section,
+    metrics_grid,
+    of_how_many,
+    share,
+    short_place,
+)
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
-from faircount.core.findings import counted
+from faircount.core.definition import DEFINITIONS
+from faircount.core.findings import REGISTER, counted, finding
 from faircount.core.model import (
     Analyses,
     Analysis,
@@ -51,13 +50,13 @@ from faircount.report.blocks import (
     Facts,
     Findings,
     Grid,
+    Interval,
     Label,
     Lead,
     Paragraph,
     Place,
     Record,
     Report,
-    Seconds,
     Section,
     number_column,
     table,
@@ -66,7 +65,6 @@ from faircount.report.blocks import (
 )
 from faircount.stats.gates import SEQUENCE, SEQUENCE_OVER_FAMILIES
 
-ERROR_KINDS_SHOWN = 10
 FAILED_CASES_IN_FULL = 10
 LIMITS = "Limits of these numbers"
 _SOME_FAMILIES = "Intervals of rates over all entries respect families of variants; all others do not."
@@ -81,7 +79,7 @@ def as_report(
     details: bool = True,
     overview: bool = False,
 ) -> Report:
-    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is told.
+    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is known.
 
     `evidence` has the texts to show, by the name of the analysis. Several analyses begin with a table of all of them;
     without `details`, that is all. An `overview` has the general figures alone.
@@ -106,11 +104,11 @@ def _limits(analyses: Sequence[Analysis]) -> Sequence[str]:
     if len(analyses) == 1:
         return analyses[0].limits
     shared = dict.fromkeys(text for aim in dict.fromkeys(a.aim for a in analyses) for text in WORDS[aim].limits)
-    told = {text for a in analyses for text in a.limits}
-    texts = [CORRECTED if text == JUDGED and CORRECTED in told else text for text in shared]
+    own = {text for a in analyses for text in a.limits}
+    texts = [CORRECTED if text == JUDGED and CORRECTED in own else text for text in shared]
     respected = any(a.families.respected for a in analyses)
     texts.append(_SOME_FAMILIES if respected else "No entries are treated as variants of each other.")
-    return [*texts, STOPPABLE] if STOPPABLE in told else texts
+    return [*texts, STOPPABLE] if STOPPABLE in own else texts
 
 
 def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview: bool) -> Iterator[Section]:
@@ -131,23 +129,11 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
     if a.by_source:
         yield Section("Files", (_source_grid(a),))
     if not overview:
-        yield from _details(a, figures)
+        yield from details(a, figures)
     for examples in evidence:
         if examples.kind != FAILED_CASES:
-            yield _evidence(a, examples)
-
-
-def _details(a: Analysis, figures: bool) -> Iterator[Section]:
-    yield from breakdowns(a, figures)
-    if a.guardrail_categories:
-        yield Section("Guardrail categories", (_category_grid(a),))
-    if a.errors:
-        yield Section("Errors by kind", (_error_grid(a),))
-    if a.latency:
-        yield Section("Response time", (_latency_grid(a),))
-    yield from attempts(a, figures)
-    if a.aim == "attack":
-        yield from combinations(a, a.combinations)
+            name = WORDS[a.aim].examples[examples.kind]
+            yield Section(name[0].upper() + name[1:], tuple(_shown(a, examples)))
 
 
 def _heading(a: Analysis) -> Section:
@@ -161,23 +147,10 @@ def _heading(a: Analysis) -> Section:
     if a.judge is not None:
         blocks.append(Facts((Fact("Judge", Record(a.judge)),)))
     if a.findings:
-        blocks.append(Findings(tuple(_placed(item, a) for item in a.findings)))
+        # The places of findings are short: lines of the only file, or lines of files by their labels.
+        found = (replace(item, where=tuple(short_place(one, a) for one in item.where)) for item in a.findings)
+        blocks.append(Findings(tuple(found)))
     return Section(title, tuple(blocks), level=1, subject=subject)
-
-
-def _placed(item: Finding, a: Analysis) -> Finding:
-    """Return a finding whose places are short: lines of the only file, or lines of files by their labels."""
-    return replace(item, where=tuple(_place(place, a) for place in item.where))
-
-
-def _place(place: str, a: Analysis) -> str:
-    for source in sources_of(a):
-        if place == source.path:
-            return source.label
-        if place.startswith(f"{source.path}:"):
-            line = place.removeprefix(f"{source.path}:")
-            return f"line {line}" if len(sources_of(a)) == 1 else f"{source.label}:{line}"
-    return place
 
 
 # -- what it comes to -------------------------------------------------------------------------------------------
@@ -197,16 +170,13 @@ def lead(a: Analysis) -> str:
     files = f" in {counted(len(a.sources), 'file')}" if len(a.sources) > 1 else ""
     sentence = f"{formats.rate(a.rates.asr)} of {counted(total, words.unit)}{files} {words.won_verb}"
     sentences = [f"{sentence} ({interval})." if interval else f"{sentence}."]
-    sentences += [_information(a)]
-    missing = [
-        (a.tally.error, "ended in an error"),
-        (a.tally.unjudged, "had no verdict"),
-    ]
+    sentences.append(_information(a))
+    missing = [(a.tally.error, "ended in an error"), (a.tally.unjudged, "had no verdict")]
     lost = [f"{count:,} {what}" for count, what in missing if count]
     if lost:
         judged = f"of the {a.tally.judged:,} judged, {formats.rate(a.rates.asr_judged)} {words.won_verb}"
         sentences.append(f"{' and '.join(lost)}; {judged if a.tally.judged else 'none was judged'}.")
-    if a.tally.guardrail and a.definition != "spikee":
+    if a.tally.guardrail and not DEFINITIONS[a.definition].blocks_are_errors:
         sentences.append(f"{a.tally.guardrail:,} {'was' if a.tally.guardrail == 1 else 'were'} blocked.")
     return " ".join(filter(None, sentences))
 
@@ -319,22 +289,19 @@ def _families(a: Analysis) -> list[Fact]:
         return []
     worth = found.explanation
     if found.effective_n is not None:
-        effect = "" if found.design_effect is None else f" (design effect {_short(found.design_effect)})"
-        worth = f"worth about {found.effective_n:,.0f} independent entries{effect}"
+        worth, factor = f"worth about {found.effective_n:,.0f} independent entries", found.design_effect
+        if factor is not None:
+            worth += f" (design effect {factor:,.{1 if factor < 10 else 0}f})"
     plain = Fact("as if independent", None, a.rates.asr_unclustered, depth=1)
     by = [] if found.asked == AUTO else [Fact("by field", Record(found.by), depth=1)]
     return [Fact("families of variants", found.count, note=worth, depth=1), *by, plain]
-
-
-def _short(factor: float) -> str:
-    return f"{factor:.1f}" if factor < 10 else f"{factor:,.0f}"
 
 
 def _guardrail(a: Analysis) -> list[Fact]:
     """Say how many entries were blocked; few runs of tests have a guardrail."""
     if a.aim == "task" and not a.tally.guardrail:
         return []
-    note = "also counted as errors" if a.definition == "spikee" and a.tally.guardrail else ""
+    note = "also counted as errors" if a.tally.guardrail and DEFINITIONS[a.definition].blocks_are_errors else ""
     return [Fact("Guardrail triggers", a.tally.guardrail, _share(a.tally.guardrail, a), note)]
 
 
@@ -398,44 +365,6 @@ def _false_positives(result: FalsePositives) -> tuple[Block, ...]:
     return (matrix, quality)
 
 
-def _category_grid(a: Analysis) -> Grid:
-    return table(
-        a.guardrail_categories[:ROWS_SHOWN],
-        text_column("Category", lambda c: Record(c.category)),
-        number_column("Entries", lambda c: c.entries),
-        number_column("Rate", lambda c: c.rate),
-        note=_hidden(len(a.guardrail_categories) - ROWS_SHOWN, "categories", a.categories_left_out),
-    )
-
-
-def _hidden(in_json: int, things: str, left_out: int) -> str:
-    """Say how many rows are not shown, and how many not even JSON has."""
-    more = f"{in_json:,} more {things} in the JSON output." if in_json > 0 else ""
-    return f"{more} Not listed: {left_out:,} of the rarest.".strip() if left_out else more
-
-
-def _error_grid(a: Analysis) -> Grid:
-    return table(
-        a.errors[:ERROR_KINDS_SHOWN],
-        text_column("Kind", lambda e: Record(e.kind, whole=True)),
-        number_column("Rows", lambda e: e.rows),
-        number_column("Entries", lambda e: e.entries),
-        text_column("First at", lambda e: Place(_place(e.where, a)), rank=2),
-        note=_hidden(len(a.errors) - ERROR_KINDS_SHOWN, "kinds", a.errors_left_out),
-    )
-
-
-def _latency_grid(a: Analysis) -> Grid:
-    return table(
-        a.latency,
-        text_column("Strategy", lambda t: Record(t.strategy)),
-        number_column("Rows", lambda t: t.n),
-        number_column("Median", lambda t: Seconds(t.median)),
-        number_column("95th percentile", lambda t: Seconds(t.p95)),
-        note="" if a.dynamic is None else "A dynamic attack's time is that of all its requests.",
-    )
-
-
 # -- what only a page or a document shows -----------------------------------------------------------------------
 
 
@@ -478,11 +407,6 @@ def _flaky_grid(cases: Sequence[FlakyCase]) -> Grid:
     )
 
 
-def _evidence(a: Analysis, examples: Examples) -> Section:
-    name = WORDS[a.aim].examples[examples.kind]
-    return Section(name[0].upper() + name[1:], tuple(_shown(a, examples)))
-
-
 def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
     if not examples.total:
         yield Paragraph("None.")
@@ -491,7 +415,7 @@ def _shown(a: Analysis, examples: Examples) -> Iterator[Block]:
     if exhibits:
         yield Evidence(exhibits, examples.total, WORDS[a.aim].examples.get(examples.kind, examples.kind))
     if examples.missing:
-        missing = ((Place(_place(place, a)), reason) for place, reason in examples.missing)
+        missing = ((Place(short_place(place, a)), reason) for place, reason in examples.missing)
         yield text_table(("Place", "Not shown because"), missing)
 
 
@@ -502,13 +426,13 @@ def _exhibit(a: Analysis, example: Example) -> Exhibit:
         known += [] if example.judge is None else [("judge", Record(example.judge))]
     if example.tries is not None and example.passed is not None and example.tries > 1:
         known.append(("passed", Record(f"{example.passed:,} of {counted(example.tries, 'attempt')}")))
-    said = [("prompt", example.prompt)]
+    texts = [("prompt", example.prompt)]
     if example.response.text or example.error is None:
-        said.append(("answer" if a.aim == "task" else "response", example.response))
+        texts.append(("answer" if a.aim == "task" else "response", example.response))
     for name, text in (("error", example.error), ("metrics", example.measured)):
-        said += [] if text is None else [(name, Passage(text))]
+        texts += [] if text is None else [(name, Passage(text))]
     entry = example.entry if a.aim == "task" else f"entry {example.entry}"
-    return Exhibit(Record(entry), Place(_place(example.place, a)), tuple(known), tuple(said))
+    return Exhibit(Record(entry), Place(short_place(example.place, a)), tuple(known), tuple(texts))
 
 
 # -- where it comes from ----------------------------------------------------------------------------------------
@@ -542,3 +466,113 @@ def _made_with(analyses: Sequence[Analysis], made_with: MadeWith) -> Section:
         note="SHA-256: ? for a stream, or a file that changed while it was read." if unknown else "",
     )
     return Section("Made with", (tools, files), level=1 if len(analyses) > 1 else 2)
+
+
+# -- several analyses beside each other ------------------------------------------------------------------------
+
+
+_LABELS_NAMED = 4
+
+
+class _RoleTable(Struct, frozen=True):
+    """How runs of one role are shown: under which title, and by which rate."""
+
+    title: str
+    noun: str
+    rate: str
+    share: str
+    rates: str
+    """What a sentence calls the rates."""
+
+
+_TABLES = {
+    "attacks": _RoleTable(
+        "Attack runs", "attack run", "Succeeded", "of all entries, the attacks that succeeded", "success rates"
+    ),
+    "guardrail": _RoleTable(
+        "Guardrails", "guardrail run", "Let through", "of all attacks, those let through", "attacks let through"
+    ),
+    "benign": _RoleTable(
+        "Benign checks", "benign check", "Blocked", "of the benign prompts decided, those blocked", "prompts blocked"
+    ),
+    "tests": _RoleTable("Test runs", "test run", "Passed", "of all cases, those that passed", "pass rates"),
+}
+
+
+def league(analyses: Sequence[Analysis]) -> Iterator[Section]:
+    """Yield the tables of several analyses, after what they come to and the problems with them."""
+    # Undefined rates go last.
+    ranked = sorted(analyses, key=lambda a: -1.0 if (value := rate_of(a).value) is None else value, reverse=True)
+    by_role = {role: [a for a in ranked if a.role == role] for role in _TABLES}
+    blocks: list[Block] = [Lead(tuple(_league_lead(role, found) for role, found in by_role.items() if found))]
+    grouped = tuple(_grouped(analyses))
+    if grouped:
+        blocks.append(Findings(grouped))
+    yield Section(f"Analysis of {counted(len(analyses), 'file')}", tuple(blocks), level=1)
+    for role, found in by_role.items():
+        if found:
+            yield Section(_TABLES[role].title, (_league_grid(role, found),))
+
+
+def rate_of(a: Analysis) -> Estimate:
+    """Return the rate that a run of its role is about; of a benign check, the share that was blocked."""
+    return a.rates.blocked if a.role == "benign" else a.rates.asr
+
+
+def _league_lead(role: str, found: Sequence[Analysis]) -> str:
+    table = _TABLES[role]
+    defined = [a for a in found if rate_of(a).value is not None]
+    if len(defined) < 2:
+        return "".join(f"1 {table.noun}: {formats.rate(rate_of(a))} {table.rate.lower()}." for a in defined)
+    high, low = defined[0], defined[-1]
+    if formats.rate(rate_of(high)) == formats.rate(rate_of(low)):
+        return f"{counted(len(found), table.noun)}: {table.rates} of {formats.rate(rate_of(high))}."
+    return (
+        f"{counted(len(found), table.noun)}: {table.rates} from {formats.rate(rate_of(low))} "
+        f"({low.sources[0].label}) to {formats.rate(rate_of(high))} ({high.sources[0].label})."
+    )
+
+
+def _league_grid(role: str, found: Sequence[Analysis]) -> Grid:
+    kind = _TABLES[role]
+    blocks = any(a.tally.guardrail for a in found) and role != "tests"
+    return table(
+        found,
+        text_column("File", lambda a: Label(a.sources[0].label)),
+        number_column("n", lambda a: a.tally.total),
+        number_column(kind.rate, rate_of, note=f"{kind.rate}: {kind.share}."),
+        number_column("Interval", lambda a: Interval(rate_of(a)), rank=1),
+        number_column("Errors", lambda a: a.tally.error, rank=2),
+        number_column("Blocks", lambda a: a.tally.guardrail, rank=3, when=blocks),
+        number_column("Findings", lambda a: " ".join(dict.fromkeys(item.code for item in a.findings)), rank=4),
+        note=_league_note(found),
+    )
+
+
+def _league_note(found: Sequence[Analysis]) -> str:
+    level = formats.exact_percent(found[0].level)
+    families = any(a.families.respected for a in found)
+    what = "cases" if found[0].role == "tests" else "entries"
+    return f"n: {what}. In brackets: {level} interval{', over families of variants' if families else ''}."
+
+
+def _grouped(analyses: Sequence[Analysis]) -> Iterator[Finding]:
+    """Yield one finding for each code, with the files that it concerns."""
+    codes: dict[str, dict[str, int]] = {}
+    alone: dict[str, Finding] = {}
+    for a in analyses:
+        for item in a.findings:
+            files = codes.setdefault(item.code, {})
+            files[a.sources[0].label] = files.get(a.sources[0].label, 0) + item.count
+            alone[item.code] = item
+    order = {"error": 0, "warning": 1, "info": 2}
+    for code in sorted(codes, key=lambda code: (order[REGISTER[code].severity.value], code)):
+        files = codes[code]
+        named = [f"{label} ({count:,})" for label, count in list(files.items())[:_LABELS_NAMED]]
+        more = f" and {len(files) - _LABELS_NAMED:,} more" if len(files) > _LABELS_NAMED else ""
+        if len(files) == 1:
+            yield finding(code, sum(files.values()), f"{next(iter(files))}: {alone[code].message}")
+        else:
+            title = REGISTER[code].title
+            where = f"in {counted(len(files), 'file')}: {', '.join(named)}{more}"
+            yield finding(code, sum(files.values()), f"{title}, {where}")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
 
-from faircount.analysis import families, fields, summary
+from faircount.analysis import summary
 from faircount.analysis.analyze import (
     COMBINED,
+    AnalysisRequest,
     AnalysisSet,
-    Asked,
     Folded,
     NotHeldError,
     analysis_of,
@@ -31,8 +31,16 @@ from faircount.analysis.analyze import (
     wanted_rows,
 )
 from faircount.analysis.evidence import READ_ONCE, lines_of
-from faircount.analysis.export import Export
-from faircount.analysis.exporting_columns import SAID, all_columns, fields_needed, named_column, split_names, value_of
+from faircount.analysis.export import (
+    COMPUTED_COLUMNS,
+    Export,
+    all_columns,
+    fields_needed,
+    named_column,
+    split_names,
+    value_of,
+)
+from faircount.analysis.grouping import existing_column, find_families, raw_name
 from faircount.analysis.options import AUTO, AnalyzeOptions, ExportOptions
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
@@ -51,8 +59,8 @@ from faircount.readers.raw_rows import values_decoder, values_of
 
 if TYPE_CHECKING:
     from faircount.analysis.compare.model import Comparison
+    from faircount.analysis.evidence import RowTexts
     from faircount.analysis.options import CompareOptions
-    from faircount.analysis.recorded import Recorded
     from faircount.analysis.show import FoundEntries
     from faircount.stats import Design
 
@@ -163,7 +171,7 @@ class ResultSet:
             return folded
         if not has_rows(folded.ledger):
             folded = self._open(cache=self._options.cache, alone=False)
-        find_entries_of_rows(folded.ledger, self._options.definition)
+        find_entries_of_rows(folded.ledger, self._options.rules)
         self._knows_entries = True
         return folded
 
@@ -171,7 +179,7 @@ class ResultSet:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The files that were read, and how their lines fared."""
+        """The files that were read, and how their lines were read."""
         return self._ask(lambda folded: folded.sources)
 
     @overload
@@ -194,8 +202,7 @@ class ResultSet:
             ledger = folded.ledger
             source = "entry" if where is None else row_filter.entries_with(self._condition(folded, where))
             columns = [
-                tallies.SOURCE if name == "file" else fields.existing_column(ledger, fields.raw_name(name), "by")
-                for name in names
+                tallies.SOURCE if name == "file" else existing_column(ledger, raw_name(name), "by") for name in names
             ]
             found = tallies.by_values(ledger, columns, source)
             return {value: summary.as_defined(counts, self._options).tally for value, counts in found.items()}
@@ -223,7 +230,7 @@ class ResultSet:
             if asked not in self._analyses:
                 with self._only(folded, query, asked.judge) as chosen:
                     name = COMBINED if asked.combine else self._chosen[0].path
-                    found = analysis_of(Asked.by(self._chosen, asked), chosen, asked, name, self._loader)
+                    found = analysis_of(AnalysisRequest.of(self._chosen, asked), chosen, asked, name, self._loader)
                 self._analyses[asked] = analysis_set([found], self.files)
             return self._analyses[asked]
 
@@ -240,7 +247,7 @@ class ResultSet:
             yield folded
             return
         with wanted_rows(_whole(folded), folded.read, query, judge, folded=True) as (ledger, read):
-            ledger.fold(self._options.definition, combined=self._options.combine)
+            ledger.fold(self._options.rules, combined=self._options.combine)
             yield Folded(ledger, tuple(read))
 
     def design(self, cluster: str = AUTO, level: float = 0.95) -> Design:
@@ -248,14 +255,14 @@ class ResultSet:
 
         def question(folded: Folded) -> Design:
             counts = summary.overall(folded.ledger, self._options)
-            return families.find(folded.ledger, counts, cluster, level, WORDS[folded.aim]).design
+            return find_families(folded.ledger, counts, cluster, level, WORDS[folded.aim]).design
 
         return self._ask(question)
 
     def compare(self, other: ResultSet, *, options: CompareOptions | None = None, **keywords: Any) -> Comparison:
         """Compare one file with one other on the entries that they share; options are those of `CompareOptions`."""
         from faircount.analysis.compare.compare import compare_sides
-        from faircount.analysis.compare.side import Side
+        from faircount.analysis.compare.pairing import Side
         from faircount.analysis.options import CompareOptions
 
         counted = self._options
@@ -306,9 +313,9 @@ class ResultSet:
             decoder = values_decoder(needed)
             lines = itertools.repeat(b"{}", len(found)) if needed == frozenset() else self._lines(folded, found)
             values = [values_of(line, decoder) for line in lines]
-            chosen = named or all_columns(SAID, dict.fromkeys(name for row in values for name in row))
+            chosen = named or all_columns(COMPUTED_COLUMNS, dict.fromkeys(name for row in values for name in row))
             return [
-                {column.name: value_of(column, fields_of_row, _said(ledger, row)) for column in chosen}
+                {column.name: value_of(column, fields_of_row, _computed_fields(ledger, row)) for column in chosen}
                 for row, fields_of_row in zip(found, values, strict=True)
             ]
 
@@ -322,13 +329,13 @@ class ResultSet:
         options = ShowOptions(max_line=self._options.max_line, policy_blocks=self._options.policy_blocks)
         return self._ask(lambda folded: entries_in(folded, self._chosen, name, options))
 
-    def text(self, location: str) -> Recorded:
+    def text(self, location: str) -> RowTexts:
         """Return what the row at `file:line` holds, with secrets masked."""
-        from faircount.analysis.recorded import recorded
+        from faircount.analysis.evidence import recorded
 
         path, _, line = location.rpartition(":")
 
-        def question(folded: Folded) -> Recorded:
+        def question(folded: Folded) -> RowTexts:
             ledger, found = _whole(folded), []
             if path in ledger.paths and line.isdecimal():
                 place = row_filter.condition_of_place(ledger.ord(ledger.paths.index(path), int(line)))
@@ -365,7 +372,7 @@ class ResultSet:
         options = self._options
         asked = ExportOptions(where=where, definition=options.definition, max_line=options.max_line)
         with Export(ledger.paths, asked) as export:
-            known = EntriesOfRows(ledger, options.definition)
+            known = EntriesOfRows(ledger, options.rules)
             sources = [ledger.paths.index(item.path) for item in export.inputs]
             return [ledger.ord(sources[source], line) for source, line in map(source_and_line, export.places(known))]
 
@@ -375,6 +382,6 @@ def _whole(folded: Folded) -> Ledger:
     return folded.ledger
 
 
-def _said(ledger: Ledger, row: ChosenRow) -> dict[str, object]:
+def _computed_fields(ledger: Ledger, row: ChosenRow) -> dict[str, object]:
     path = ledger.paths[row.source]
     return {"file": path, "line": row.line, "strategy": row.strategy, "outcome": row.outcome.value}

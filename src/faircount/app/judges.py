@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis import trials
-from faircount.analysis.judges.options import (
+from faircount.analysis import catalogue as trials
+from faircount.analysis.options import (
     SUMMARY,
     AgreeOptions,
     JudgesAndLabels,

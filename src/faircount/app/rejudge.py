@@ -14,9 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis.options import RejudgeOptions
-from faircount.analysis.rejudge.changes import FlipTexts
 from faircount.analysis.rejudge.panel import Panel
-from faircount.analysis.rejudge.rejudge import Rejudged, RejudgedFile, Rejudging, rejudged
+from faircount.analysis.rejudge.rejudge import FlipTexts, Rejudged, RejudgedFile, Rejudging, rejudged
 from faircount.app.options import Models, RejudgeFiles
 from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
 from faircount.chat.settings import ChatSettings, Prices

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from faircount.analysis.trials import AttackTrial, RequestError, TargetTrial
+from faircount.analysis.catalogue import AttackTrial, RequestError, TargetTrial
 from faircount.app.judges import made_judges
 from faircount.app.options import Models
 from faircount.app.output_files import Notice, ignore

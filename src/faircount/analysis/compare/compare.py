@@ -1,4 +1,7 @@
-"""`results compare` as a library call: two or more result files in, a comparison on the entries they share out."""
+"""`results compare` as a library call: two or more result files in, a comparison on the entries they share out.
+
+Entries that succeeded on one side only are read back from the files. Their texts are believed only if a line still
+reads as the row that was counted; secrets are masked and long texts cut."""
 
 from __future__ import annotations
 
@@ -11,34 +14,36 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from faircount.analysis import families as families_of
-from faircount.analysis import fields, problems
+from faircount.analysis import problems
 from faircount.analysis.analyze import Folded, fold_files
-from faircount.analysis.compare import claims, figures, flips, pairing, scores
+from faircount.analysis.compare import figures, pairing
 from faircount.analysis.compare.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,
     Figures,
     File,
+    Flip,
     Flips,
     Overall,
     Pair,
     Unpaired,
 )
-from faircount.analysis.compare.side import Side
+from faircount.analysis.compare.pairing import Side
+from faircount.analysis.evidence import CHANGED, example_of, lines_again, repeated_from, with_parts_that_matter
+from faircount.analysis.grouping import find_families, raw_names, sequence_of
 from faircount.analysis.options import CompareOptions
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import EXAMPLES_KEPT, counted, finding
-from faircount.core.model import Finding
+from faircount.core.model import Example, Finding, Passage
 from faircount.core.text import clip, visible
 from faircount.io.streams import STDIN
 from faircount.ledger import engine
-from faircount.ledger.lookup import lacks_objectives
+from faircount.ledger.lookup import deciding_rows, lacks_objectives
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
-from faircount.readers.loading import Loader, Progress, with_cache
+from faircount.readers.loading import Loader, Progress, refuse_evidence_alone, with_cache
 from faircount.report.source_labels import labelled
 from faircount.stats import Design, cochran_q, holm, shown_sign
 
@@ -96,9 +101,14 @@ def compare_files(
         from faircount.analysis.correct.inputs import read_quality
 
         quality = read_quality(options.judge_quality, paths, options.max_line)
+
+    def compare(loader: Loader) -> Comparison:
+        with engine.interruptible(), loader, contextlib.ExitStack() as stack:
+            return compare_sides([_side(path, options, loader, stack) for path in paths], options, quality, labels)
+
     return with_cache(
         lambda cache: Loader(paths, options.analyzed.reading, progress, cache, alone=options.judge is None),
-        lambda loader: _compare(paths, options, quality, loader, labels),
+        compare,
         cache=options.cache,
     )
 
@@ -126,14 +136,6 @@ def _place(path: str) -> str:
     return path if path == STDIN else os.path.realpath(path)
 
 
-def _compare(
-    paths: Sequence[str], options: CompareOptions, quality: Quality | None, loader: Loader, labels: Sequence[str]
-) -> Comparison:
-    with engine.interruptible(), loader, contextlib.ExitStack() as stack:
-        sides = [_side(path, options, loader, stack) for path in paths]
-        return compare_sides(sides, options, quality, labels)
-
-
 def compare_sides(
     sides: Sequence[Side], options: CompareOptions, quality: Quality | None = None, labels: Sequence[str] = ()
 ) -> Comparison:
@@ -141,11 +143,23 @@ def compare_sides(
     named = labels or [source.label for source in labelled([side.folded.sources[0] for side in sides])]
     for side, label in zip(sides, named, strict=True):
         side.label = label
-    _refuse_both_aims(sides)
+    by_aim = {side.folded.aim: clip(visible(side.path), 200) for side in sides}
+    if len(by_aim) > 1:
+        raise UsageError(
+            f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "
+            "not succeed: they cannot be compared"
+        )
     for side in sides:
         if not len(side):
             raise InputError(f"{side.path}: no entries to compare")
-    return _compared(sides, options, _corrected_sides(sides, quality, options))
+    known: list[CorrectedSide] = []
+    if quality is not None:
+        if sides[0].folded.aim == "task":
+            raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
+        from faircount.analysis.compare.corrected import corrected_side
+
+        known = [corrected_side(side, quality, options) for side in sides]
+    return _compared(sides, options, known)
 
 
 def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.ExitStack) -> Side:
@@ -153,16 +167,8 @@ def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.
     if lacks_objectives(folded.ledger):
         again = stack.enter_context(Loader([path], loader.options, alone=options.judge is None))
         folded = stack.enter_context(fold_files([Input(path)], options.analyzed, again))
+    refuse_evidence_alone(folded.sources)
     return Side(folded)
-
-
-def _refuse_both_aims(sides: Sequence[Side]) -> None:
-    by_aim = {side.folded.aim: clip(visible(side.path), 200) for side in sides}
-    if len(by_aim) > 1:
-        raise UsageError(
-            f"{by_aim['task']} is a test run, which should pass, and {by_aim['attack']} an attack run, which should "
-            "not succeed: they cannot be compared"
-        )
 
 
 # -- pairs of files ---------------------------------------------------------------------------------------------
@@ -188,26 +194,15 @@ class _Joined(Struct, frozen=True):
     is_paired: bool
 
 
-def _corrected_sides(sides: Sequence[Side], quality: Quality | None, options: CompareOptions) -> list[CorrectedSide]:
-    """Return each file corrected for the judge; nothing where nothing is known of the judge."""
-    if quality is None:
-        return []
-    if sides[0].folded.aim == "task":
-        raise UsageError("--judge-quality corrects the success rate of attacks, and these are test runs")
-    from faircount.analysis.compare.corrected import corrected_sides
-
-    return corrected_sides(sides, quality, options)
-
-
 def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
     chosen = figures.chosen_fields(sides, options)
-    means = [scores.scores_of(side, options.max_line) for side in sides]
+    means = [figures.scores_of(side, options.max_line) for side in sides]
     with_each_other = combinations(range(len(sides)), 2)
     with_baseline = ((0, other) for other in range(1, len(sides)))
     pairs_of_files = with_each_other if len(sides) <= MOST_WITH_EACH_OTHER else with_baseline
     joined = [_joined(sides, a, b, options) for a, b in pairs_of_files]
     adjusted = holm([pair.p for pair in joined])
-    corrected = _corrected_pairs(sides, known, joined, options)
+    corrected, correction_findings = _corrected_pairs(sides, known, joined, options)
     broken_down = [_broken_down(sides[pair.a], sides[pair.b], pair, chosen, options) for pair in joined]
     tested = figures.tested([groups for groups, _ in broken_down], options.alpha)
     broken_down = [(groups, differing) for groups, (_, differing) in zip(tested, broken_down, strict=True)]
@@ -215,57 +210,52 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         _pair(sides, pair, p, by, (means[pair.a], means[pair.b]), options, found, len(joined))
         for pair, p, by, found in zip(joined, adjusted, broken_down, corrected, strict=True)
     )
+    aim, paths = sides[0].folded.aim, [side.path for side in sides if side.path != STDIN]
+    limits = [*_LIMITS[aim], _BOTH_AGREE]
+    if len(pairs) > 1 and any(pair.families is not None for pair in pairs):
+        limits.append(_EXACT_TEST)
+    if known:
+        limits.append(_CORRECTED_TOO)
+    if not all(pair.claimed for pair in pairs):
+        limits.append(_NO_CLAIM)
     return Comparison(
-        aim=sides[0].folded.aim,
+        aim=aim,
         level=options.level,
         judge=options.judge,
-        asked=fields.raw_names(options.by),
+        asked=raw_names(options.by),
         files=tuple(_file(place, side, options, known) for place, side in enumerate(sides)),
         pairs=pairs,
         overall=_overall(sides, joined) if len(sides) > 2 else None,
-        copies=_copies([side.path for side in sides]),
-        findings=problems.ordered(
-            [*_findings(sides, options), *_matched_by_id(sides, joined), *_doubts(sides, known, joined, corrected)]
-        ),
-        limits=_limits(sides[0].folded.aim, pairs),
+        copies={copy: item.path for item in inputs.distinct(paths) for copy in item.also},
+        findings=problems.ordered([*_findings(sides, joined, options), *correction_findings]),
+        limits=tuple(limits),
     )
 
 
 def _corrected_pairs(
     sides: Sequence[Side], known: Sequence[CorrectedSide], joined: Sequence[_Joined], options: CompareOptions
-) -> list[CorrectedPair | None]:
-    """Return each pair of files corrected for the judge, p adjusted for the number of pairs."""
+) -> tuple[Sequence[CorrectedPair | None], list[Finding]]:
+    """Return each pair of files corrected for the judge, p adjusted for the number of pairs, and what is doubtful."""
     import numpy as np
 
     if not known:
-        return [None] * len(joined)
-    from faircount.analysis.compare.corrected import Compared, corrected_pair
+        return [None] * len(joined), []
+    from faircount.analysis.compare.corrected import corrected_pair, findings_of_pairs
 
     found = []
     for pair in joined:
+        of_pair = sides[pair.a], sides[pair.b]
         rows, codes = pair.rows, (pair.families.codes,) * 2
         if not pair.is_paired:
-            first, second = ((side, np.flatnonzero(side.answered)) for side in (sides[pair.a], sides[pair.b]))
-            rows = first[1], second[1]
-            codes = tuple(figures.families(side, side, at, at, options.cluster).codes for side, at in (first, second))
-        compared = Compared(pair.a, pair.b, rows, codes, pair.figures, pair.is_paired)
-        found.append(corrected_pair(sides, known, compared))
+            first, second = (np.flatnonzero(side.answered) for side in of_pair)
+            rows, both = (first, second), zip(of_pair, (first, second), strict=True)
+            codes = tuple(figures.families(side, side, at, at, options.cluster).codes for side, at in both)
+        known_pair = known[pair.a], known[pair.b]
+        found.append(corrected_pair(of_pair, known_pair, rows, codes, pair.figures, paired=pair.is_paired))
     adjusted = holm([item.p for item in found])
-    return [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
-
-
-def _doubts(
-    sides: Sequence[Side],
-    known: Sequence[CorrectedSide],
-    joined: Sequence[_Joined],
-    corrected: Sequence[CorrectedPair | None],
-) -> list[Finding]:
-    if not known:
-        return []
-    from faircount.analysis.compare.corrected import doubts_of
-
-    found = [((pair.a, pair.b), one) for pair, one in zip(joined, corrected, strict=True) if one is not None]
-    return list(doubts_of(sides, known, found))
+    corrected = [replace(item, adjusted_p=p) for item, p in zip(found, adjusted, strict=True)]
+    places = [(pair.a, pair.b) for pair in joined]
+    return corrected, list(findings_of_pairs(sides, known, list(zip(places, corrected, strict=True))))
 
 
 def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
@@ -293,27 +283,33 @@ def _pair(
     joined: _Joined,
     adjusted: float | None,
     by: tuple[_Groups, dict[str, int]],
-    means: tuple[scores.Means | str, scores.Means | str],
+    means: tuple[figures.Means | str, figures.Means | str],
     options: CompareOptions,
     corrected: CorrectedPair | None,
     pairs: int,
 ) -> Pair:
     a, b = sides[joined.a], sides[joined.b]
     sign = shown_sign(joined.figures.difference, adjusted, options.alpha)
-    claimed = claims.supported(sign, corrected, options.alpha)
+    claimed = figures.supported(sign, corrected, options.alpha)
     fixed, broken = _flips(a, b, joined, options)
     # Of several pairs of files, Holm's method tests the one that differs most at α divided by their number.
-    could = (claims.detectable if joined.is_paired else claims.detectable_apart)(joined.figures, options.alpha / pairs)
+    could = (figures.detectable if joined.is_paired else figures.detectable_apart)(
+        joined.figures, options.alpha / pairs
+    )
     unpaired = pairing.left_out(a, b, joined.matching)
+    test = "families" if joined.figures.families is not None else "mcnemar" if joined.is_paired else "fisher"
+    # Scores are compared on every entry that both have, answered by a verdict or not.
+    matched = joined.matching.a, joined.matching.b
+    codes = figures.families(a, b, *matched, options.cluster).codes
     return Pair(
         **asdict(joined.figures),
         a=a.path,
         b=b.path,
         labels=(a.label, b.label),
-        test=None if joined.p is None else _test(joined),
+        test=None if joined.p is None else test,
         adjusted_p=adjusted,
         claimed="higher" if claimed > 0 else "lower" if claimed < 0 else None,
-        claim=claims.claim(
+        claim=figures.claim(
             joined.figures,
             sign,
             (len(fixed.ids), len(broken.ids)) if joined.is_paired else None,
@@ -327,7 +323,7 @@ def _pair(
         broken=broken,
         by=by[0],
         differing_values=by[1],
-        scores=_scores(a, b, joined, means, options),
+        scores=figures.compared_scores(a, b, means, matched, codes, options.level),
         unpaired=unpaired,
         families_told=joined.families.explanation,
         notes=tuple(_notes(a, b, joined, unpaired, options)),
@@ -335,22 +331,14 @@ def _pair(
     )
 
 
-def _test(joined: _Joined) -> str:
-    if joined.figures.families is not None:
-        return "families"
-    return "mcnemar" if joined.is_paired else "fisher"
-
-
 def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[Flips, Flips]:
     """Return what was fixed and what was broken: an attack should fail in B, and a test should pass."""
     found = [tuple(rows[joined.cells == cell] for rows in joined.rows) for cell in (figures.ONLY_A, figures.ONLY_B)]
     texts = tuple(
-        flips.read_back(
-            side, [row for rows in found for row in rows[place][: options.flips].tolist()], options.max_line
-        )
+        _texts_of(side, [row for rows in found for row in rows[place][: options.flips].tolist()], options.max_line)
         for place, side in enumerate((a, b))
     )
-    lost, won = (flips.flips(a, (rows[0], rows[1]), (texts[0], texts[1]), options.flips) for rows in found)
+    lost, won = (_flips_shown(a, (rows[0], rows[1]), (texts[0], texts[1]), options.flips) for rows in found)
     return (lost, won) if a.folded.aim == "attack" else (won, lost)
 
 
@@ -369,15 +357,6 @@ def _broken_down(
             matched = joined.matching.a, joined.matching.b
             by[field] = figures.groups_with_bounds(field, by[field], a, b, matched, joined.bounding, options)
     return by, differing
-
-
-def _scores(
-    a: Side, b: Side, joined: _Joined, means: tuple[scores.Means | str, scores.Means | str], options: CompareOptions
-) -> Any:
-    """Compare scores on every entry that both have, answered by a verdict or not."""
-    rows = joined.matching.a, joined.matching.b
-    codes = figures.families(a, b, *rows, options.cluster).codes
-    return scores.compared(a, b, means, rows, codes, options.level)
 
 
 def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
@@ -442,35 +421,26 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
         # The number of entries was decided by their outcomes, as an analysis says, too.
         won, sizes = figures.of_families(families.codes, side.succeeded[rows], np.ones(len(rows), bool))
         design = Design(families=families.codes is not None, level=options.level)
-        rate = families_of.sequence_of(design.rate(won, sizes), sum(won))
+        rate = sequence_of(design.rate(won, sizes), sum(won))
     rate = replace(rate, unit="answered entry")
-    found = families_of.find(side.ledger, side.counts, options.cluster, options.level, WORDS[side.folded.aim])
+    found = find_families(side.ledger, side.counts, options.cluster, options.level, WORDS[side.folded.aim])
     return File(
         **asdict(source),
         tally=side.counts.tally,
         rate=rate,
-        shares=found.shares(by_spikee=False),
+        shares=found.shares(blocks_are_errors=False),
         corrected=corrected,
         correction=correction,
     )
 
 
-def _copies(paths: Sequence[str]) -> dict[str, str]:
-    """Return the files that hold the same bytes as another before them, with that one."""
-    found = inputs.distinct([path for path in paths if path != STDIN])
-    return {copy: item.path for item in found for copy in item.also}
-
-
-def _findings(sides: Sequence[Side], options: CompareOptions) -> list[Finding]:
-    found = problems.from_reading([note for side in sides for note in side.folded.notes], definition="faircount")
+def _findings(sides: Sequence[Side], joined: Sequence[_Joined], options: CompareOptions) -> list[Finding]:
+    found = problems.from_reading([note for side in sides for note in side.folded.notes])
     found += problems.from_sources([source for side in sides for source in side.folded.sources])
     detected = options.guardrail_success == "detected"
     for side in sides:
         found += problems.from_ledger(side.ledger, side.counts.tally, side.folded.sources, detected=detected)
-    return [item for item in found if item.code not in _SHOWN_APART]
-
-
-def _matched_by_id(sides: Sequence[Side], joined: Sequence[_Joined]) -> Iterator[Finding]:
+    found = [item for item in found if item.code not in _SHOWN_APART]
     for pair in joined:
         matching, a, b = pair.matching, sides[pair.a], sides[pair.b]
         if matching.by_prompt is not None:
@@ -479,15 +449,70 @@ def _matched_by_id(sides: Sequence[Side], joined: Sequence[_Joined]) -> Iterator
                 f"entries of {a.label} and {b.label} paired by their ids alone, since prompts are the same for only "
                 f"{matching.by_prompt:,} of them; --match prompt pairs only those"
             )
-            yield finding("F038", count, f"{count:,} {message}", a.places(matching.a[:EXAMPLES_KEPT]))
+            found.append(finding("F038", count, f"{count:,} {message}", a.places(matching.a[:EXAMPLES_KEPT])))
+    return found
 
 
-def _limits(aim: str, pairs: Sequence[Pair]) -> tuple[str, ...]:
-    limits = [*_LIMITS[aim], _BOTH_AGREE]
-    if len(pairs) > 1 and any(pair.families is not None for pair in pairs):
-        limits.append(_EXACT_TEST)
-    if any(pair.corrected is not None for pair in pairs):
-        limits.append(_CORRECTED_TOO)
-    if not all(pair.claimed for pair in pairs):
-        limits.append(_NO_CLAIM)
-    return tuple(limits)
+# -- entries that flipped, with their texts -------------------------------------------------------------------
+
+
+class _EntryTexts(Struct, frozen=True):
+    """What rows of entries hold, by the place of the entry in its side, and why others could not be read back."""
+
+    found: dict[int, tuple[str, Example]]
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def _flips_shown(a: Side, rows: tuple[Any, Any], texts: tuple[_EntryTexts, _EntryTexts], limit: int) -> Flips:
+    """Return the ids of flipped entries, and the first of them with their texts."""
+    texts_a, texts_b = texts
+    chosen = [row[:limit].tolist() for row in rows]
+    shown = [
+        _flip_shown(name, texts_a.found[one], texts_b.found[other])
+        for name, one, other in zip(a.names(rows[0][:limit]), *chosen, strict=True)
+        if one in texts_a.found and other in texts_b.found
+    ]
+    lost = [] if len(shown) == len(chosen[0]) else [*texts_a.missing, *texts_b.missing]
+    return Flips(a.names(rows[0]), tuple(shown), dict(lost))
+
+
+def _texts_of(side: Side, rows: Sequence[int], max_line: int) -> _EntryTexts:
+    """Read the rows that tell of some entries, given by their places."""
+    if not rows:
+        return _EntryTexts({})
+    deciding = deciding_rows(side.ledger, [int(side.keys[row]) for row in rows])
+    wanted = {row: deciding[int(side.keys[row])] for row in rows}
+    lines, unreadable = lines_again(side.path, list(wanted.values()), side.folded.read[0].anchors, max_line)
+    if unreadable:
+        return _EntryTexts({}, ((side.path, unreadable),))
+    found: dict[int, tuple[str, Example]] = {}
+    missing: list[tuple[str, str]] = []
+    for row, counted_row in wanted.items():
+        place = side.ledger.place(counted_row.ord)
+        if counted_row.line in lines:
+            found[row] = place, example_of(place, lines[counted_row.line])
+        else:
+            missing.append((place, CHANGED))
+    marked = with_parts_that_matter([example for _, example in found.values()])
+    found = {row: (place, example) for (row, (place, _)), example in zip(found.items(), marked, strict=True)}
+    return _EntryTexts(found, tuple(missing))
+
+
+def _flip_shown(name: str, a: tuple[str, Example], b: tuple[str, Example]) -> Flip:
+    (place_a, of_a), (place_b, of_b) = a, b
+    prompt = of_a.prompt if of_a.prompt.text is not None else of_b.prompt
+    return Flip(
+        entry=name,
+        where=(place_a, place_b),
+        judge=of_a.judge or of_b.judge,
+        prompt=prompt,
+        response_a=_answer(of_a, prompt),
+        response_b=_answer(of_b, prompt),
+    )
+
+
+def _answer(example: Example, prompt: Passage) -> Passage:
+    """Return the response, or the error in its place where a block ended the attempt."""
+    if not example.response.text and example.error is not None:
+        return Passage(example.error)
+    return repeated_from(example.response, prompt)

@@ -2,7 +2,7 @@
 
 With a judge that was measured elsewhere, both sides must name the same one: its errors then are the same on both, and
 the true difference is the raw one divided by how well the judge sees. With labels, each side has its own. Where one of
-the two cannot be had, there is no corrected difference, and the reason is told. Groups and flips are never corrected.
+the two cannot be had, there is no corrected difference, and the reason is given. Groups and flips are never corrected.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import families as families_of
 from faircount.analysis.compare.model import CorrectedPair, Figures
-from faircount.analysis.compare.side import Side
+from faircount.analysis.compare.pairing import Side
 from faircount.analysis.correct.correct import KnownJudge, correct
 from faircount.analysis.correct.inputs import Quality
-from faircount.analysis.correct.run_judges import judge_names
+from faircount.analysis.grouping import find_families
 from faircount.analysis.options import CompareOptions
+from faircount.analysis.problems import judge_names
 from faircount.analysis.words import WORDS
 from faircount.core.findings import finding
 from faircount.core.model import Estimate, Finding, Outcome
@@ -35,11 +35,11 @@ _NOT = "Not corrected: "
 
 
 class CorrectedSide(Struct, frozen=True):
-    """One file corrected by itself: what is known of its judge, the rate over its answered entries, and doubts."""
+    """One file corrected by itself: what is known of its judge, the rate over its answered entries, and findings."""
 
     known: KnownJudge
     answered: Estimate | None
-    doubts: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def refused(self) -> str:
@@ -47,31 +47,16 @@ class CorrectedSide(Struct, frozen=True):
         return self.known.correction.reason or ""
 
 
-class Compared(Struct, frozen=True):
-    """Two files with the answered entries to compare: their places, their families of either, and the raw figures."""
-
-    a: int
-    b: int
-    rows: tuple[Any, Any]
-    codes: tuple[Any, Any]
-    figures: Figures
-    paired: bool
-
-
-def corrected_sides(sides: Sequence[Side], quality: Quality, options: CompareOptions) -> list[CorrectedSide]:
-    """Correct each file by itself, as an analysis of it would."""
-    return [_side(side, quality, options) for side in sides]
-
-
-def _side(side: Side, quality: Quality, options: CompareOptions) -> CorrectedSide:
+def corrected_side(side: Side, quality: Quality, options: CompareOptions) -> CorrectedSide:
+    """Correct a file by itself, as an analysis of it would."""
     tally, level = side.counts.tally, options.level
-    family = families_of.find(side.ledger, side.counts, options.cluster, level, WORDS[side.folded.aim]).column
-    known, doubts = correct(side.ledger, side.counts, quality, level=level, method=options.correction, family=family)
+    family = find_families(side.ledger, side.counts, options.cluster, level, WORDS[side.folded.aim]).column
+    known, findings = correct(side.ledger, side.counts, quality, level=level, method=options.correction, family=family)
     judged, parts = known.correction.judged, (LabelledPart(tally.success, 0, 0), LabelledPart(tally.failure, 0, 0))
     return CorrectedSide(
         known,
         None if judged is None else rate_over_all(judged, VerdictCounts(tally.judged + tally.guardrail, *parts)),
-        tuple(replace(item, message=f"{side.label}: {item.message}") for item in doubts),
+        tuple(replace(item, message=f"{side.label}: {item.message}") for item in findings),
     )
 
 
@@ -88,25 +73,33 @@ class _Half(Struct, frozen=True):
     refused: str = ""
 
 
-def corrected_pair(sides: Sequence[Side], known: Sequence[CorrectedSide], compared: Compared) -> CorrectedPair:
-    """Return the corrected rates of two files on their pairs, and the corrected difference or why there is none."""
-    a, b = (
-        _half(sides[place], known[place], rows, codes)
-        for place, rows, codes in zip((compared.a, compared.b), compared.rows, compared.codes, strict=True)
-    )
+def corrected_pair(
+    sides: tuple[Side, Side],
+    known: tuple[CorrectedSide, CorrectedSide],
+    rows: Sequence[Any],
+    codes: Sequence[Any],
+    figures: Figures,
+    *,
+    paired: bool,
+) -> CorrectedPair:
+    """Return the corrected rates of two files on their pairs, and the corrected difference or why there is none.
+
+    `rows` and `codes` are the answered entries of either file and their families, `figures` the raw ones.
+    """
+    import numpy as np
+
+    a, b = (_half(*of_side) for of_side in zip(sides, known, rows, codes, strict=True))
     method = a.known.correction.method
-    reason = _refused(a, b, (sides[compared.a].label, sides[compared.b].label))
+    reason = _refused(a, b, (sides[0].label, sides[1].label))
     if not reason:
         assert a.known.corrector is not None
+        # The pairs by both verdicts: success, failure, blocked.
+        table = np.bincount(3 * a.verdicts + b.verdicts, minlength=9).reshape(3, 3).tolist() if paired else None
         difference, p = a.known.corrector.difference(
-            a.counts,
-            b.counts,
-            compared.figures.difference,
-            table=_table(a, b) if compared.paired else None,
-            effective_n=compared.figures.effective_n,
+            a.counts, b.counts, figures.difference, table=table, effective_n=figures.effective_n
         )
         if difference.value is not None:
-            rests_on = tuple(_rests_on(a.known, compared.paired))
+            rests_on = tuple(_rests_on(a.known, paired))
             return CorrectedPair("ok", method, a.rate, b.rate, difference, None, rests_on, p)
         reason = (
             "the observed difference is larger than the judge's errors allow: its measured quality does not hold here"
@@ -173,14 +166,6 @@ def _refused(a: _Half, b: _Half, names: tuple[str, str]) -> str:
     return ""
 
 
-def _table(a: _Half, b: _Half) -> list[list[int]]:
-    """Count the pairs by both verdicts: success, failure, blocked."""
-    import numpy as np
-
-    found: list[list[int]] = np.bincount(3 * a.verdicts + b.verdicts, minlength=9).reshape(3, 3).tolist()
-    return found
-
-
 def _rests_on(known: KnownJudge, paired: bool) -> Iterator[str]:
     """Yield what a corrected difference rests on."""
     correction = known.correction
@@ -205,12 +190,12 @@ def _rests_on(known: KnownJudge, paired: bool) -> Iterator[str]:
     yield "Both sides count as independent, although pairing would narrow the interval."
 
 
-def doubts_of(
+def findings_of_pairs(
     sides: Sequence[Side], known: Sequence[CorrectedSide], pairs: Sequence[tuple[tuple[int, int], CorrectedPair]]
 ) -> Iterator[Finding]:
     """Return what is doubtful about the corrections, each with the label of its file."""
     for side in known:
-        yield from side.doubts
+        yield from side.findings
     for (a, b), pair in pairs:
         if pair.difference is None and not (known[a].refused or known[b].refused):
             files = f"{sides[a].label} and {sides[b].label}"

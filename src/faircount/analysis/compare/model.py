@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from faircount.core.findings import DAMAGE
 from faircount.core.model import (
     Count,
     Document,
@@ -81,7 +82,7 @@ class ComparedGroup(Figures, frozen=True):
         return self.families == 1
 
 
-class Score(Struct, frozen=True):
+class ComparedScore(Struct, frozen=True):
     """The scores of one metric on the cases that both files have scores of."""
 
     metric: str
@@ -92,10 +93,10 @@ class Score(Struct, frozen=True):
     p: Share | None
 
 
-class Scores(Struct, frozen=True):
+class ComparedScores(Struct, frozen=True):
     """The scores of both files, or why there are none to compare."""
 
-    metrics: tuple[Score, ...] = ()
+    metrics: tuple[ComparedScore, ...] = ()
     refused: str | None = None
 
 
@@ -184,7 +185,7 @@ class Pair(Figures, frozen=True):
     by: dict[str, tuple[ComparedGroup, ...]] = {}
     differing_values: dict[str, int] = {}
     """By field, how many pairs are in no group because the files tell different values of them."""
-    scores: Scores = Scores()
+    scores: ComparedScores = ComparedScores()
 
     @property
     def shares_entries(self) -> bool:
@@ -247,7 +248,7 @@ class Comparison(Document, frozen=True, kw_only=True):
     @property
     def damaged(self) -> bool:
         """Return whether any file had lines that could not be read, or broke off."""
-        return any(item.code in ("F001", "F002") for item in self.findings)
+        return any(item.code in DAMAGE for item in self.findings)
 
     def sides(self, pair: Pair) -> tuple[File, File]:
         """Return the two files of a pair."""

@@ -1,34 +1,116 @@
 """Which entries of two files are the same one: by id and by prompt, or by the id alone.
 
-An id that stands for another prompt is another entry. Where a file has no prompt, the id must do, if it is the only one
-of its kind on both sides. Two entries of a file that cannot be told apart are in no pair. The id alone decides if that
-is asked for, or if prompts hardly match while ids do: attacks that are made for each target have prompts of their own.
+A `Side` is one file as arrays, an element for every entry in the order of the file. An id that stands for another
+prompt is another entry. Where a file has no prompt, the id must do, if it is the only one of its kind on both sides.
+Two entries of a file that cannot be told apart are in no pair. The id alone decides if that is asked for, or if prompts
+hardly match while ids do: attacks that are made for each target have prompts of their own.
 
 The ledger knows a prompt by the checksum of its bytes, and JSON can write one text in several ways: a file that another
 program wrote again may escape what the first one did not. Entries that share an id and nothing else are read back and
-compared as texts: a few at first, and all of them only if any of these is the same.
-"""
+compared as texts: a few at first, and all of them only if any of these is the same."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from faircount.analysis.analyze import Folded
 from faircount.analysis.compare.model import Unpaired, UnpairedEntries
-from faircount.analysis.compare.side import Side
 from faircount.analysis.evidence import lines_again
-from faircount.analysis.fields import ATTACK_FIELD
+from faircount.analysis.grouping import ATTACK_FIELD
 from faircount.analysis.options import MATCHES
 from faircount.core.findings import EXAMPLES_KEPT
 from faircount.core.model import Outcome
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.io.lenient_json import BadLine, parse
+from faircount.ledger import lookup, tallies
 from faircount.ledger.lookup import counted_rows
 from faircount.ledger.schema import OUTCOME_NUMBER
+from faircount.ledger.store import Ledger
+from faircount.readers.datasets import NO_CONTENT
 from faircount.readers.rows import scalar_text
+
+ANSWERS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.GUARDRAIL)
+"""What an answered entry ends in: a block is an answer."""
+
+
+class Side:
+    """The entries of one folded file, as far as a comparison asks about them."""
+
+    def __init__(self, folded: Folded) -> None:
+        import numpy as np
+
+        assert isinstance(folded.ledger, Ledger)
+        self.folded = folded
+        self.ledger = folded.ledger
+        self.label = ""
+        """What people call the file; known when all files are."""
+        self.counts = tallies.overall(self.ledger)
+        heads = lookup.entry_heads(self.ledger, arrays=True)
+        self.keys, self.outcomes, self.families = heads.entry_key, heads.outcome, heads.family
+        self.ords, self.alone = heads.ord, heads.alone
+        self._numbers = heads.id.astype(np.int64)
+        self.contents = heads.content.astype(np.int64)
+        """The checksum of each entry's prompt, 0 where there is none."""
+        self.contents[np.isin(self.contents, np.array(sorted(NO_CONTENT), np.int64))] = 0
+        self.succeeded = self.outcomes == OUTCOME_NUMBER[Outcome.SUCCESS]
+        self.answered = np.isin(self.outcomes, [OUTCOME_NUMBER[outcome] for outcome in ANSWERS])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def path(self) -> str:
+        return self.ledger.paths[0]
+
+    def ids(self, words: dict[str, int]) -> Any:
+        """Return the ids as numbers that mean the same in every file that shares `words`."""
+        import numpy as np
+
+        if not (self._numbers >= 0).any():
+            return self._numbers
+        lexicon = self.ledger.lexicon("parent_id")
+        shared = np.array([words.setdefault(word or "", len(words)) for word in lexicon], np.int64)
+        return np.where(self._numbers >= 0, shared[np.maximum(self._numbers, 0)], self._numbers)
+
+    def names(self, rows: Any) -> tuple[str, ...]:
+        """Return the ids of entries as text."""
+        return tuple(self.ledger.word("parent_id", number) or "" for number in self._numbers[rows].tolist())
+
+    def places(self, rows: Any) -> tuple[str, ...]:
+        """Return where entries stand."""
+        return tuple(self.ledger.place(ord_) for ord_ in self.ords[rows].tolist())
+
+    @cached_property
+    def _order_of_keys(self) -> Any:
+        import numpy as np
+
+        return np.argsort(self.keys, kind="stable")
+
+    def values(self, column: str, words: dict[str | None, int]) -> Any:
+        """Return the values of a column as numbers that mean the same in every file that shares `words`."""
+        import numpy as np
+
+        keys, values = lookup.values_of_entries(self.ledger, column)
+        order = self._order_of_keys
+        numbers = np.empty(len(self), np.int64)
+        numbers[order[np.searchsorted(self.keys, keys, sorter=order)]] = values
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        texts = [tallies.text_of(self.ledger, column, number or None) or None for number in distinct.tolist()]
+        return np.array([words.setdefault(text, len(words)) for text in texts], np.int64)[inverse]
+
+    def column(self, field: str) -> str | None:
+        """Return the column that holds a field, None where no entry has it."""
+        return self.ledger.facets.get(field, ATTACK_FIELD if field == ATTACK_FIELD else None)
+
+
+# -- which entries are the same -------------------------------------------------------------------------------
+
 
 MISSING, OTHER_CONTENT, REPEATED = "missing", "other_content", "repeated"
 ERROR, UNJUDGED, OTHER_UNANSWERED = "error", "unjudged", "other_unanswered"
@@ -182,28 +264,18 @@ def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line
         return at_a, at_b
     order = np.argsort(more_a, kind="stable")
     more_a, more_b = more_a[order], more_b[order]
-    same = np.array(_same_prompts(side_a, side_b, more_a.tolist(), more_b.tolist(), max_line), bool)
+    rows_a, rows_b = more_a.tolist(), more_b.tolist()
+    same = np.zeros(len(more_a), bool)
+    # All others are read back only if one of the first is the same.
+    for part in (slice(TRIED_FIRST), slice(TRIED_FIRST, MOST_READ)):
+        prompts_a, prompts_b = (_prompts(side, at[part], max_line) for side, at in ((side_a, rows_a), (side_b, rows_b)))
+        same[part] = [
+            prompts_a.get(one) is not None and prompts_a.get(one) == prompts_b.get(other)
+            for one, other in zip(rows_a[part], rows_b[part], strict=True)
+        ]
+        if not same.any():
+            break
     return np.concatenate([at_a, more_a[same]]), np.concatenate([at_b, more_b[same]])
-
-
-# -- prompts that are written in another way --------------------------------------------------------------------
-
-
-def _same_prompts(a: Side, b: Side, rows_a: Sequence[int], rows_b: Sequence[int], max_line: int) -> list[bool]:
-    """Return for each pair of entries whether their prompts are the same text."""
-    first = _same(a, b, rows_a[:TRIED_FIRST], rows_b[:TRIED_FIRST], max_line)
-    if not any(first):
-        return [False] * len(rows_a)
-    more = _same(a, b, rows_a[TRIED_FIRST:MOST_READ], rows_b[TRIED_FIRST:MOST_READ], max_line)
-    return [*first, *more, *[False] * (len(rows_a) - len(first) - len(more))]
-
-
-def _same(a: Side, b: Side, rows_a: Sequence[int], rows_b: Sequence[int], max_line: int) -> list[bool]:
-    told_a, told_b = _prompts(a, rows_a, max_line), _prompts(b, rows_b, max_line)
-    return [
-        told_a.get(one) is not None and told_a.get(one) == told_b.get(other)
-        for one, other in zip(rows_a, rows_b, strict=True)
-    ]
 
 
 def _prompts(side: Side, rows: Sequence[int], max_line: int) -> dict[int, str | None]:
@@ -213,20 +285,15 @@ def _prompts(side: Side, rows: Sequence[int], max_line: int) -> dict[int, str | 
     places = {int(side.ords[row]): row for row in rows}
     wanted = {places[row.ord]: row for row in counted_rows(side.ledger, places)}
     lines, _ = lines_again(side.path, list(wanted.values()), side.folded.read[0].anchors, max_line)
-    return {
-        row: _prompt(lines[told.line], _OBJECTIVE if side.alone[row] else _PROMPTS)
-        for row, told in wanted.items()
-        if told.line in lines
-    }
-
-
-def _prompt(line: bytes, names: Sequence[str]) -> str | None:
-    fields: dict[str, Any]
-    try:
-        fields, _ = parse(line)
-    except BadLine:
-        return None
-    return next((scalar_text(fields[name]) for name in names if fields.get(name) not in (None, "")), None)
+    prompts: dict[int, str | None] = {}
+    for place, row in wanted.items():
+        if row.line not in lines:
+            continue
+        with contextlib.suppress(BadLine):
+            values: dict[str, Any] = parse(lines[row.line])[0]
+            names = _OBJECTIVE if side.alone[place] else _PROMPTS
+            prompts[place] = next((scalar_text(values[n]) for n in names if values.get(n) not in (None, "")), None)
+    return prompts
 
 
 # -- what could not be paired -----------------------------------------------------------------------------------

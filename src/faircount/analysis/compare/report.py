@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from faircount.analysis.arrange_groups import FIELD_TITLES
 from faircount.analysis.compare import pairing
-from faircount.analysis.compare.claims import POWER
 from faircount.analysis.compare.compare import MOST_WITH_EACH_OTHER
+from faircount.analysis.compare.figures import POWER
 from faircount.analysis.compare.model import (
     ComparedGroup,
     Comparison,
     CorrectedPair,
-    File,
     Flip,
     Flips,
     Pair,
-    UnpairedEntries,
 )
+from faircount.analysis.report_details import FIELD_TITLES
 from faircount.analysis.words import WORDS
 from faircount.core.findings import counted
-from faircount.core.model import Estimate, Finding
+from faircount.core.model import JudgeCorrection
 from faircount.core.text import clip_apart
 from faircount.report import formats
 from faircount.report.blocks import (
@@ -68,6 +66,7 @@ _REASONS = {
     pairing.OTHER_UNANSWERED: "answered here, without an answer in the other file",
 }
 
+_ENDINGS = {"attack": "s", "task": "es"}
 _METHODS = {
     "rogan-gladen": "Rogan-Gladen, one judge for both sides",
     "two-phase": "two-phase, by the labels of each verdict and side",
@@ -82,7 +81,8 @@ def as_report(comparison: Comparison, *, figures: bool = False) -> Report:
     for pair in c.pairs if _is_at_length(c) else ():
         sections += _sections(c, pair, figures=figures)
     sections.append(Section("Limits of these numbers", tuple(map(Paragraph, c.limits))))
-    sections.append(Section("Sources", (_sources(c),)))
+    sources = ((Label(file.label), Record(file.path, whole=True)) for file in c.files)
+    sections.append(Section("Sources", (text_table(("File", "Path"), sources),)))
     return Report(tuple(sections), c)
 
 
@@ -93,7 +93,8 @@ def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Secti
     if c.judge is not None:
         blocks.append(Facts((Fact("Judge", Record(c.judge)),)))
     if c.findings:
-        blocks.append(Findings(tuple(_placed(item, c) for item in c.findings)))
+        placed = [replace(item, where=tuple(_place(place, c) for place in item.where)) for item in c.findings]
+        blocks.append(Findings(tuple(placed)))
     yield Section("Comparison", tuple(blocks), level=1)
     if _is_at_length(c):
         yield Section("Files", (_files(c), *_copies(c)))
@@ -103,12 +104,8 @@ def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Secti
         yield Section("All files together", tuple(_overall(c)))
 
 
-def _placed(item: Finding, c: Comparison) -> Finding:
-    """Return a finding whose places name files by their labels."""
-    return replace(item, where=tuple(_place(place, c) for place in item.where))
-
-
 def _place(place: str, c: Comparison) -> str:
+    """Return a place that names its file by the label."""
     for file in c.files:
         if place == file.path or place.startswith(f"{file.path}:"):
             return file.label + place.removeprefix(file.path)
@@ -169,10 +166,6 @@ def _copies(c: Comparison) -> Iterator[Block]:
         yield text_table(("File", "is a copy of"), copies)
 
 
-def _sources(c: Comparison) -> Grid:
-    return text_table(("File", "Path"), ((Label(file.label), Record(file.path, whole=True)) for file in c.files))
-
-
 # -- three or more ----------------------------------------------------------------------------------------------
 
 
@@ -219,8 +212,8 @@ def _overall(c: Comparison) -> Iterator[Block]:
     if overall.cochran_q is None:
         facts.append(Fact("Cochran's Q", "undefined", note="every entry has the same outcome on all of them"))
     else:
-        told = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
-        facts.append(Fact("Cochran's Q", formats.fixed(overall.cochran_q, 2), note=told))
+        degrees = f"{overall.df} degrees of freedom, p {p_value(overall.p)}"
+        facts.append(Fact("Cochran's Q", formats.fixed(overall.cochran_q, 2), note=degrees))
     yield Facts(tuple(facts))
     if not _is_at_length(c):
         return
@@ -257,32 +250,44 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
         yield Section(titled("Scores"), (_scores(pair),))
     for field, groups in pair.by.items():
         if c.asked or sum(group.value is not None for group in groups) > 1:
-            yield _by(c, pair, field, titled("By"), figures=figures)
-    for name, flips, meaning in (("Fixed", pair.fixed, _fixed(c)), ("Broken", pair.broken, _broken(c))):
+            blocks = tuple(_groups(c, pair, field, figures=figures))
+            if field in FIELD_TITLES:
+                yield Section(titled(f"By {FIELD_TITLES[field]}"), blocks)
+            else:
+                yield Section(titled("By"), blocks, subject=Record(field))
+    # An attack should fail in B, and a test should pass.
+    better, worse = (a, b) if c.aim == "attack" else (b, a)
+    for name, flips, one, other in (("Fixed", pair.fixed, better, worse), ("Broken", pair.broken, worse, better)):
         if flips.ids:
-            yield Section(titled(name), tuple(_flips(pair, name.lower(), flips, meaning)))
-    unpaired = [*_left_out(a, pair.unpaired.a), *_left_out(b, pair.unpaired.b)]
+            verb = ("succeed" if c.aim == "attack" else "pass") + _ENDINGS[c.aim] * (len(flips.ids) == 1)
+            yield Section(titled(name), tuple(_flips(pair, name.lower(), flips, f"{verb} in {one} and not in {other}")))
+    unpaired = [
+        (label, reason, entries.count)
+        for label, found in ((a, pair.unpaired.a), (b, pair.unpaired.b))
+        for reason, entries in found.items()
+        if entries.count
+    ]
     if unpaired and pair.shares_entries:
-        yield Section(titled("What could not be paired"), (_unpaired(unpaired),))
-
-
-def _fixed(c: Comparison) -> str:
-    return "succeeds in {a} and not in {b}" if c.aim == "attack" else "passes in {b} and not in {a}"
-
-
-def _broken(c: Comparison) -> str:
-    return "succeeds in {b} and not in {a}" if c.aim == "attack" else "passes in {a} and not in {b}"
+        grid = table(
+            unpaired,
+            text_column("File", lambda row: Label(row[0])),
+            text_column("Why", lambda row: _REASONS[row[1]]),
+            number_column("Entries", lambda row: row[2]),
+            note="None of these is counted above, except in the figures of the files.",
+        )
+        yield Section(titled("What could not be paired"), (grid,))
 
 
 def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
     a, b = pair.labels
     yield from map(Paragraph, pair.notes)
-    rate = WORDS[c.aim].rate
+    rate, difference = WORDS[c.aim].rate, pair.difference
+    method = f"{formats.exact_percent(difference.level)} interval: {formats.method(difference)}"
     facts = [
         Fact("Pairs of answered entries", pair.paired),
         Fact(f"{rate} of {a}", None, pair.rate_a, depth=1),
         Fact(f"{rate} of {b}", None, pair.rate_b, depth=1),
-        Fact("Difference in points", Points(pair.difference), note=_method(pair.difference)),
+        Fact("Difference in points", Points(difference), note="" if difference.low is None else method),
         *_tests(c, pair),
     ]
     if pair.detectable is not None and not pair.claimed:
@@ -293,13 +298,11 @@ def _difference(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Block]:
         yield _table(c, pair)
         yield Paragraph(pair.families_told)
         if figures:
-            yield _flip_bars(c, pair)
-
-
-def _method(difference: Estimate) -> str:
-    if difference.low is None:
-        return ""
-    return f"{formats.exact_percent(difference.level)} interval: {formats.method(difference)}"
+            shares = [
+                Bar(name, wilson(len(flips.ids), pair.paired, unit="pair of entries", level=c.level))
+                for name, flips in (("fixed", pair.fixed), ("broken", pair.broken))
+            ]
+            yield Bars(f"Entries that flipped from {a} to {b}", tuple(shares))
 
 
 def _tests(c: Comparison, pair: Pair) -> Iterator[Fact]:
@@ -326,16 +329,6 @@ def _table(c: Comparison, pair: Pair) -> Grid:
         number_column(f"{b} {won}", lambda row: row[1]),
         number_column(f"{b} {lost}", lambda row: row[2]),
     )
-
-
-def _flip_bars(c: Comparison, pair: Pair) -> Bars:
-    n, level = pair.paired, c.level
-    bars = tuple(
-        Bar(name, wilson(len(flips.ids), n, unit="pair of entries", level=level))
-        for name, flips in (("fixed", pair.fixed), ("broken", pair.broken))
-    )
-    a, b = pair.labels
-    return Bars(f"Entries that flipped from {a} to {b}", bars)
 
 
 def _scores(pair: Pair) -> Grid:
@@ -372,50 +365,50 @@ def _corrected(c: Comparison, pair: Pair, corrected: CorrectedPair) -> Iterator[
         number_column("Raw, as judged", lambda row: row[1]),
         number_column("Corrected", lambda row: row[2]),
     )
-    yield Facts(tuple(_grounds((a, b), corrected)))
+    facts = [Fact("Method", _METHODS[corrected.method])]
+    first = a.correction
+    if first is not None and first.labels_from == "run":
+        for file in (a, b):
+            if file.correction is not None:
+                facts.append(Fact(f"Labels of {file.label}", _labels(file.correction)))
+    elif first is not None:
+        facts.append(Fact("Labels", _labels(first)))
+        if first.judge is not None:
+            facts.append(Fact("of the judge", Record(first.judge), depth=1))
+    if first is not None:
+        facts.append(Fact("from", Place(first.file), depth=1))
+    yield Facts(tuple(facts))
     yield from map(Paragraph, corrected.sentences)
 
 
-def _grounds(files: tuple[File, File], corrected: CorrectedPair) -> Iterator[Fact]:
-    yield Fact("Method", _METHODS[corrected.method])
-    first = files[0].correction
-    if first is None:
-        return
-    if first.labels_from == "run":
-        for file in files:
-            if file.correction is not None:
-                told = f"{file.correction.labels.n:,}, of which {file.correction.labels.hits:,} say success"
-                yield Fact(f"Labels of {file.label}", told)
-    else:
-        yield Fact("Labels", f"{first.labels.n:,}, of which {first.labels.hits:,} say success")
-        if first.judge is not None:
-            yield Fact("of the judge", Record(first.judge), depth=1)
-    yield Fact("from", Place(first.file), depth=1)
+def _labels(correction: JudgeCorrection) -> str:
+    return f"{correction.labels.n:,}, of which {correction.labels.hits:,} say success"
 
 
 # -- facets -----------------------------------------------------------------------------------------------------
 
 
-def _by(c: Comparison, pair: Pair, field: str, title: str, *, figures: bool) -> Section:
-    blocks = tuple(_groups(c, pair, field, figures=figures))
-    if field in FIELD_TITLES:
-        return Section(f"{title} {FIELD_TITLES[field]}", blocks)
-    return Section(title, blocks, subject=Record(field))
-
-
 def _groups(c: Comparison, pair: Pair, field: str, *, figures: bool) -> Iterator[Block]:
     a, b = pair.labels
     groups = tuple(group for group in pair.by[field] if group.value is not None) or pair.by[field]
-    shown = groups[:GROUPS_SHOWN]
+    shown, differing = groups[:GROUPS_SHOWN], pair.differing_values[field]
     if figures and shown:
         items = tuple(Difference(Record(g.value), g.difference, g.stands_out, g.small) for g in shown)
-        title = f"Difference of {b} from {a} by {_words(field)}"
-        yield Differences(title, items, f"{b} lower", f"{b} higher")
+        # A field with a name of its own choosing is not called by it in a title.
+        plain = field.replace("_", "").replace(".", "")
+        named = field if plain.isascii() and plain.isalnum() and len(field) <= 40 else "value"
+        yield Differences(f"Difference of {b} from {a} by {named}", items, f"{b} lower", f"{b} higher")
     lost, won = ("Fixed", "Broken") if c.aim == "attack" else ("Broken", "Fixed")
     head_a, head_b = _heads(pair)
-    raw = "Groups use the judge's verdicts as they are." if pair.corrected is not None else ""
-    rest = "Pairs without a value are not in the table." if len(pair.by[field]) > len(groups) else ""
-    note = _by_note(len(groups), pair.differing_values[field])
+    notes = []
+    if len(groups) > GROUPS_SHOWN:
+        notes.append(f"The first {GROUPS_SHOWN} of {len(groups):,} groups; the JSON document has all.")
+    if differing:
+        notes.append(f"Not in a group: {counted(differing, 'pair')} whose value differs between the files.")
+    if len(pair.by[field]) > len(groups):
+        notes.append("Pairs without a value are not in the table.")
+    if pair.corrected is not None:
+        notes.append("Groups use the judge's verdicts as they are.")
     yield table(
         shown,
         text_column("Value", lambda group: Record(group.value)),
@@ -428,23 +421,8 @@ def _groups(c: Comparison, pair: Pair, field: str, *, figures: bool) -> Iterator
         number_column(f"Rate of {head_a}", lambda group: group.rate_a, rank=4),
         number_column(f"Rate of {head_b}", lambda group: group.rate_b, rank=4),
         marked=lambda group: group.small,
-        note=" ".join(filter(None, (note, rest, raw))),
+        note=" ".join(notes),
     )
-
-
-def _words(field: str) -> str:
-    """Return how a figure calls a field: a field with a name of its own choosing is not called by it."""
-    plain = field.replace("_", "").replace(".", "")
-    return field if plain.isascii() and plain.isalnum() and len(field) <= 40 else "value"
-
-
-def _by_note(groups: int, differing: int) -> str:
-    notes = []
-    if groups > GROUPS_SHOWN:
-        notes.append(f"The first {GROUPS_SHOWN} of {groups:,} groups; the JSON document has all.")
-    if differing:
-        notes.append(f"Not in a group: {counted(differing, 'pair')} whose value differs between the files.")
-    return " ".join(notes)
 
 
 def _mark(group: ComparedGroup) -> str:
@@ -459,7 +437,7 @@ def _mark(group: ComparedGroup) -> str:
 def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]:
     a, b = pair.labels
     entries = counted(len(flips.ids), "entry", "entries")
-    yield Paragraph(f"{entries} that {_plural(meaning, len(flips.ids)).format(a=a, b=b)}.")
+    yield Paragraph(f"{entries} that {meaning}.")
     if flips.shown:
         exhibits = tuple(_exhibit(flip, a, b) for flip in flips.shown)
         yield Evidence(exhibits, len(flips.ids), f"{name} entries")
@@ -476,10 +454,6 @@ def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]
         yield Paragraph("The JSON document has all ids; results show prints an entry in full.")
 
 
-def _plural(meaning: str, count: int) -> str:
-    return meaning if count == 1 else meaning.replace("succeeds", "succeed").replace("passes", "pass")
-
-
 def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:
     return Exhibit(
         Record(f"entry {flip.entry}"),
@@ -491,17 +465,3 @@ def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:
 
 def _line(place: str) -> str:
     return place.rpartition(":")[2]
-
-
-def _left_out(label: str, found: Mapping[str, UnpairedEntries]) -> Iterator[tuple[str, str, int]]:
-    return ((label, reason, entries.count) for reason, entries in found.items() if entries.count)
-
-
-def _unpaired(rows: Sequence[tuple[str, str, int]]) -> Grid:
-    return table(
-        rows,
-        text_column("File", lambda row: Label(row[0])),
-        text_column("Why", lambda row: _REASONS[row[1]]),
-        number_column("Entries", lambda row: row[2]),
-        note="None of these is counted above, except in the figures of the files.",
-    )

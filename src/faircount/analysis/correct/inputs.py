@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
 
-from faircount.analysis.correct.run_judges import judge_names
 from faircount.analysis.judges.evaluation import evaluate
-from faircount.analysis.judges.options import MeasureOptions
 from faircount.analysis.judges.quality import Confusion
 from faircount.analysis.judges.summary import Summary, read_summary
+from faircount.analysis.options import MeasureOptions
+from faircount.analysis.problems import judge_names
 from faircount.components.factory import adapters
 from faircount.components.spec import parse
 from faircount.core.errors import InputError, UsageError
@@ -96,15 +96,12 @@ def _read_labelled(path: str, results: Sequence[str], max_line: int) -> Quality:
     if columns.item is None:
         raise InputError(f"{path}: has no column of responses or ids, so it is unclear what was labelled")
     keyed = read_labels([path], LabelOptions(max_line=max_line, results=tuple(results)))
-    return Quality(path, sample=_by_row(keyed, by_verdict=Path(path + DESIGN_SUFFIX).exists()))
-
-
-def _by_row(keyed: Labels, *, by_verdict: bool) -> RunLabels:
     rows: dict[str, dict[int, bool | None]] = {}
     for item in keyed:
-        path, _, line = item.place.rpartition(":")
-        rows.setdefault(path, {})[int(line)] = None if item.label is None else item.label is Decision.HIT
-    return RunLabels(rows, sum(source.unused for source in keyed.sources), by_verdict)
+        file, _, line = item.place.rpartition(":")
+        rows.setdefault(file, {})[int(line)] = None if item.label is None else item.label is Decision.HIT
+    unused = sum(source.unused for source in keyed.sources)
+    return Quality(path, sample=RunLabels(rows, unused, Path(path + DESIGN_SUFFIX).exists()))
 
 
 # -- whose responses they are -----------------------------------------------------------------------------------
@@ -112,26 +109,18 @@ def _by_row(keyed: Labels, *, by_verdict: bool) -> RunLabels:
 
 def _stands_in(labels: Labels, results: Sequence[str], max_line: int) -> bool:
     """Return whether at least half of the labelled responses stand in the rows of the results."""
-    told = [item.attempt.response for item in labels]
-    wanted = [_plain(text) for text in told if text is not None]
+    responses = [item.attempt.response for item in labels]
+    wanted = [_plain(text) for text in responses if text is not None]
     if not wanted or STDIN in results:
         return False
-    missing = set(wanted)
-    for text in _responses(results, max_line):
-        missing.discard(text)
-        if not missing:
-            return True
-    return 2 * sum(text not in missing for text in wanted) >= len(wanted)
-
-
-def _responses(results: Sequence[str], max_line: int) -> Iterator[str]:
-    read = values_reader(("response",))
+    missing, read = set(wanted), values_reader(("response",))
     for path in results:
         for rows in RawReader(open_stream(path, path), max_line=max_line).blocks():
-            for raw in rows:
-                value = read(raw).get("response")
-                if isinstance(value, str):
-                    yield _plain(value)
+            values = (read(raw).get("response") for raw in rows)
+            missing.difference_update(_plain(value) for value in values if isinstance(value, str))
+            if not missing:
+                return True
+    return 2 * sum(text not in missing for text in wanted) >= len(wanted)
 
 
 def _plain(text: str) -> str:
@@ -175,7 +164,7 @@ def _from_summary(summary: Summary, run: Sequence[str | None]) -> Measured:
         return Measured(
             None, None, f"the rows name several judges ({judge_names(run)}), and one correction cannot cover them all"
         )
-    matching = [record for record in usable if run[0] is not None and _same(record.called, run[0])]
+    matching = [record for record in usable if run[0] is not None and _canonical(record.called) == _canonical(run[0])]
     if len(matching) > 1:
         names = judge_names([record.called for record in matching])
         return Measured(None, None, f"the summary measures several judges that the rows could mean: {names}")
@@ -186,10 +175,6 @@ def _from_summary(summary: Summary, run: Sequence[str | None]) -> Measured:
     if len(usable) > 1:
         return Measured(None, None, unmeasured, unmeasured)
     return Measured(usable[0].called, usable[0].counts, unmeasured=unmeasured)
-
-
-def _same(called: str, name: str) -> bool:
-    return _canonical(called) == _canonical(name)
 
 
 def _canonical(name: str) -> str:

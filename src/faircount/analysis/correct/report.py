@@ -50,8 +50,11 @@ _METHODS = {
 def section(a: Analysis, correction: JudgeCorrection) -> Section:
     """Return raw and corrected rate side by side, and what the latter rests on."""
     blocks: list[Block] = [Facts(tuple(_rates(a, correction))), Facts(tuple(_grounds(correction)))]
-    told = _in_short(a, correction)
-    blocks += [Paragraph(text) for text in ([told] if told else []) + list(correction.sentences)]
+    if correction.estimate is not None:
+        labels = f"{'these' if correction.labels_from == 'run' else 'its'} {counted(correction.labels.n, 'label')}"
+        corrected, raw = formats.estimate(correction.estimate), formats.estimate(a.rates.asr)
+        blocks.append(Paragraph(f"With {labels}: {corrected}, raw {raw}."))
+    blocks += map(Paragraph, correction.sentences)
     return Section("Corrected for the judge", tuple(blocks))
 
 
@@ -76,15 +79,6 @@ def _grounds(correction: JudgeCorrection) -> Iterator[Fact]:
     yield Fact("from", Place(correction.file), depth=1)
     if correction.judge is not None:
         yield Fact("of the judge", Record(correction.judge), depth=1)
-
-
-def _in_short(a: Analysis, correction: JudgeCorrection) -> str:
-    """Return the one sentence to quote."""
-    if correction.estimate is None:
-        return ""
-    labels = "these" if correction.labels_from == "run" else "its"
-    corrected, raw = formats.estimate(correction.estimate), formats.estimate(a.rates.asr)
-    return f"With {labels} {counted(correction.labels.n, 'label')}: {corrected}, raw {raw}."
 
 
 def cell(corrected: CorrectedRate | None) -> Cell:
@@ -154,38 +148,26 @@ def not_by_labels(status: str, counts: VerdictCounts) -> str:
 
 def promises(correction: JudgeCorrection) -> Iterator[str]:
     """Yield what a corrected rate rests on, and what it is worth."""
-    if correction.labels_from == "run":
-        yield (
-            "Holds if the labelled entries were drawn at random among those with the same verdict."
-            if correction.method == "two-phase"
-            else "Holds if the labelled entries were drawn at random among all that have a verdict."
-        )
-        yield from _more(correction)
+    if correction.labels_from == "run" and correction.method == "two-phase":
+        yield "Holds if the labelled entries were drawn at random among those with the same verdict."
+        if correction.more_labels is not None:
+            more = counted(correction.more_labels, "more label")
+            yield f"{more}, distributed as these are, would halve the interval."
+        else:
+            yield "No number of labels would halve the interval: the rest comes from the number of entries."
+    elif correction.labels_from == "run":
+        yield "Holds if the labelled entries were drawn at random among all that have a verdict."
     else:
         judge = clip(visible(correction.judge or ""), 80)
-        yield f"Valid only if the judge errs here as it did where it was measured ({judge}).{_fragility(correction)}"
+        sentence = f"Valid only if the judge errs here as it did where it was measured ({judge})."
+        now, less = None if correction.estimate is None else correction.estimate.value, correction.if_less_specific
+        if now and less is not None:
+            points, lower = 100 * less.specificity_lower_by, formats.points(now - less.asr_corrected)
+            sentence += f" If its specificity here is {points:g} points lower, the rate is {lower} lower."
+        yield sentence
         yield "Labels of a sample of this run avoid this assumption: see `faircount results sample-for-labels`."
     if correction.status == CorrectionStatus.CLIPPED:
         yield (
             "The estimate is outside the possible range and is clipped to it: there are few labels, or they are "
             "of another kind."
         )
-
-
-def _fragility(correction: JudgeCorrection) -> str:
-    """Say how much the rate depends on that; nothing where it is 0 anyway."""
-    now = None if correction.estimate is None else correction.estimate.value
-    less = correction.if_less_specific
-    if not now or less is None:
-        return ""
-    lower = formats.points(now - less.asr_corrected)
-    return f" If its specificity here is {100 * less.specificity_lower_by:g} points lower, the rate is {lower} lower."
-
-
-def _more(correction: JudgeCorrection) -> Iterator[str]:
-    if correction.method != "two-phase":
-        return
-    if correction.more_labels is not None:
-        yield f"{counted(correction.more_labels, 'more label')}, distributed as these are, would halve the interval."
-    else:
-        yield "No number of labels would halve the interval: the rest comes from the number of entries."

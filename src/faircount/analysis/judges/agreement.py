@@ -2,21 +2,21 @@
 
 A rating that is missing, and an item that a judge left unjudged, is no disagreement: it is left out wherever it would
 be compared. Files are gone through twice, once for the figures and once for the items that are shown, so that memory
-follows the number of items and not their texts.
-"""
+follows the number of items and not their texts. Secrets in texts and reasons are masked here; hidden characters are
+made visible by who shows them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from faircount.analysis.judges.agreement_cases import LONGEST_REASON, Case, Disagreement, cases_of, excerpt
-from faircount.analysis.judges.agreement_scores import has_scores, label_scores
-from faircount.analysis.judges.options import AgreeOptions
+from faircount.analysis.evidence import masked
 from faircount.analysis.judges.predictions import (
+    AnswerTexts,
     KeptPredictions,
     Prediction,
     Predictions,
@@ -25,6 +25,7 @@ from faircount.analysis.judges.predictions import (
     read_predictions,
 )
 from faircount.analysis.judges.ratings import (
+    DECISION_OF,
     JUDGE,
     MISSING,
     PERSON,
@@ -32,21 +33,18 @@ from faircount.analysis.judges.ratings import (
     Rater,
     Ratings,
     RatingTable,
+    has_scores,
     item_key,
+    label_scores,
 )
+from faircount.analysis.options import AgreeOptions
 from faircount.core.errors import InputError
 from faircount.core.model import Document, Estimate, Finding
 from faircount.core.text import replace_surrogates
+from faircount.core.verdict import Decision
 from faircount.judges.batch import DEFAULT_CONCURRENCY, judged
 from faircount.readers.label_types import DEFAULT_THRESHOLD, DataProblem, DataProblemKind, Labelled, LabelSource
-from faircount.stats.agreement import (
-    Measurement,
-    alpha_of_kinds,
-    cohen_kappa,
-    fleiss_kappa,
-    gwet_ac1,
-    pabak,
-)
+from faircount.stats.agreement import Measurement, alpha_of_kinds, cohen_kappa, fleiss_kappa, gwet_ac1, pabak
 from faircount.stats.proportion import wilson
 
 if TYPE_CHECKING:
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
 
     from faircount.core.verdict import Decision, Verdict
     from faircount.judges.judge import Judge
+    from faircount.readers.label_types import Labelled
     from faircount.readers.labels import Labels
 
 LABEL = "label"
@@ -92,7 +91,7 @@ class RaterFigures(Struct, frozen=True):
     error: str | None
 
 
-class Pair(Struct, frozen=True):
+class RaterPair(Struct, frozen=True):
     """Two raters, by their names and by their places among all raters, on the items that both decided.
 
     `counts` are the items by decision of the first and of the second: pass and pass, pass and hit, hit and pass, hit
@@ -114,7 +113,7 @@ class Pair(Struct, frozen=True):
 
 class GroupAgreement(Struct, frozen=True):
     """Several raters at once. `fleiss` is over the items that all of them decided; `step` is how far apart scores are
-    at least that were told apart, where there were too many to tell all apart."""
+    at least that were distinguished, where there were too many to distinguish all."""
 
     who: str
     what: str
@@ -147,8 +146,8 @@ class Agreement(Document, frozen=True, kw_only=True):
     parted: int
     raters: tuple[RaterFigures, ...]
     together: tuple[GroupAgreement, ...]
-    pairs: tuple[Pair, ...]
-    cases: tuple[Case, ...]
+    pairs: tuple[RaterPair, ...]
+    cases: tuple[DisputedItem, ...]
     parted_items: tuple[Disagreement, ...] | None
     doubts: tuple[DataProblem, ...]
     findings: tuple[Finding, ...]
@@ -168,10 +167,25 @@ def measure_agreement(
     options = options or AgreeOptions()
     predictions = predictions or read_predictions(())
     asked = KeptPredictions()
-    judged_now = _judged(judges, labels or (), progress, workers, concurrency)
-    table = _gathered(labels, predictions, asked, judges, judged_now).table()
+
+    def judged_now() -> Iterator[tuple[Labelled, Sequence[Verdict]]]:
+        """Yield each item with the verdicts of the judges on it."""
+        if not judges:
+            yield from ((labelled, ()) for labelled in labels or ())
+            return
+        # Judges are a few chunks ahead of what is taken down; so many items wait between the two.
+        items, ahead = itertools.tee(labels or ())
+        attempts = (labelled.attempt for labelled in ahead)
+        verdicts = judged(judges, attempts, workers=workers, concurrency=concurrency)
+        for pair in zip(items, verdicts, strict=True):
+            yield pair
+            if progress is not None:
+                progress()
+
+    table = _gathered(labels, predictions, asked, judges, judged_now()).table()
     if len(table.raters) < 2:
-        raise InputError(f"nothing to compare: {_only(table)}; give labels and a judge, or several of either")
+        only = f"{table.raters[0].name} is the only one who rated anything" if table.raters else "nothing was rated"
+        raise InputError(f"nothing to compare: {only}; give labels and a judge, or several of either")
     parting, distances = table.parting()
     wanted = len(parting) if options.every_case else options.cases
     cases, parted_items = cases_of(
@@ -185,11 +199,21 @@ def measure_agreement(
     )
     passes, hits = table.counts(range(len(table.raters)))
     raters = tuple(_rater_figures(table, options))
+    threshold = None
+    if labels is not None and any(source.scores for source in labels.sources):
+        threshold = labels.options.label_threshold
+        threshold = DEFAULT_THRESHOLD if threshold is None else threshold
+    # Every two raters: people and judges first, then people among themselves, then judges.
+    kinds = [rater.kind for rater in table.raters]
+    pairs = sorted(
+        itertools.combinations(range(len(table.raters)), 2),
+        key=lambda pair: (kinds[pair[0]] == kinds[pair[1]], kinds[pair[0]] == JUDGE),
+    )
     return Agreement(
         level=options.level,
         seed=options.seed,
         replicates=options.replicates,
-        label_threshold=_threshold(labels),
+        label_threshold=threshold,
         scores_apart=_scores_apart(table),
         labels=() if labels is None else labels.sources,
         predictions=predictions.sources,
@@ -198,24 +222,13 @@ def measure_agreement(
         parted=len(parting),
         raters=raters,
         together=tuple(_together(table, options)),
-        pairs=tuple(_pair(table, raters, places, options) for places in _pairs(table)),
+        pairs=tuple(_pair(table, raters, places, options) for places in pairs),
         cases=cases,
         parted_items=parted_items if options.every_case else None,
         # Raters who differ are what this is about, and no doubt.
-        doubts=() if labels is None else tuple(doubt for doubt in labels.doubts if doubt.kind != DataProblemKind.TIE),
+        doubts=() if labels is None else tuple(doubt for doubt in labels.problems if doubt.kind != DataProblemKind.TIE),
         findings=predictions.findings,
     )
-
-
-def _threshold(labels: Labels | None) -> float | None:
-    if labels is None or not any(source.scores for source in labels.sources):
-        return None
-    asked = labels.options.label_threshold
-    return DEFAULT_THRESHOLD if asked is None else asked
-
-
-def _only(table: RatingTable) -> str:
-    return "nothing was rated" if not table.raters else f"{table.raters[0].name} is the only one who rated anything"
 
 
 # -- gathering --------------------------------------------------------------------------------------------------
@@ -234,7 +247,7 @@ def _gathered(
     now = [Rater(judge.called or judge.name, JUDGE, judge.identity.digest) for judge in judges]
     for labelled, verdicts in judged_now:
         key = item_key(labelled.item)
-        for name, decision in ratings_of(labelled):
+        for name, decision in labelled.ratings or ((LABEL, labelled.label),):
             ratings.add(people.get(name) or people.setdefault(name, Rater(name, PERSON)), key, decision)
         for rater, verdict in zip(now, verdicts, strict=True):
             _add_verdict(ratings, rater, key, verdict)
@@ -243,54 +256,22 @@ def _gathered(
         for item, scores in label_scores(labels):
             for name, score in scores:
                 ratings.add_score(people.setdefault(name, Rater(name, PERSON)), item_key(item), score)
-    _add_predictions(ratings, predictions, with_labels=labels is None)
+    known: dict[tuple[str, str], Rater] = {}
+    label = Rater(LABEL, PERSON)
+    for prediction in predictions:
+        who = (prediction.judge, prediction.identity)
+        rater = known.get(who) or known.setdefault(who, Rater(prediction.judge, JUDGE, prediction.identity))
+        key = item_key(prediction.item)
+        _add_verdict(ratings, rater, key, prediction)
+        if labels is None and prediction.label is not None:
+            ratings.echo(label, key, prediction.label)
     return ratings
 
 
-def _add_verdict(ratings: Ratings, rater: Rater, key: int, said: Verdict | Prediction) -> None:
-    ratings.add(rater, key, said.decision, said.score)
-    if said.decision is None and said.error:
-        ratings.add_error(rater, said.error)
-
-
-def _add_predictions(ratings: Ratings, predictions: Iterable[Prediction], *, with_labels: bool) -> None:
-    judges: dict[tuple[str, str], Rater] = {}
-    label = Rater(LABEL, PERSON)
-    for told in predictions:
-        who = (told.judge, told.identity)
-        rater = judges.get(who)
-        if rater is None:
-            rater = judges[who] = Rater(told.judge, JUDGE, told.identity)
-        key = item_key(told.item)
-        _add_verdict(ratings, rater, key, told)
-        if with_labels and told.label is not None:
-            ratings.echo(label, key, told.label)
-
-
-def ratings_of(labelled: Labelled) -> tuple[tuple[str, Decision | None], ...]:
-    """Return each person who rated an item and the decision; the label where single ratings are not known."""
-    return labelled.ratings or ((LABEL, labelled.label),)
-
-
-def _judged(
-    judges: Sequence[Judge],
-    labels: Iterable[Labelled],
-    progress: Progress | None,
-    workers: int | None,
-    concurrency: int,
-) -> Iterator[tuple[Labelled, tuple[Verdict, ...]]]:
-    """Yield each item with the verdicts of the judges on it."""
-    if not judges:
-        yield from ((labelled, ()) for labelled in labels)
-        return
-    # Judges are a few chunks ahead of what is taken down; so many items wait between the two.
-    items, ahead = itertools.tee(labels)
-    attempts = (labelled.attempt for labelled in ahead)
-    verdicts = judged(judges, attempts, workers=workers, concurrency=concurrency)
-    for pair in zip(items, verdicts, strict=True):
-        yield pair
-        if progress is not None:
-            progress()
+def _add_verdict(ratings: Ratings, rater: Rater, key: int, verdict: Verdict | Prediction) -> None:
+    ratings.add(rater, key, verdict.decision, verdict.score)
+    if verdict.decision is None and verdict.error:
+        ratings.add_error(rater, verdict.error)
 
 
 # -- one rater, two raters --------------------------------------------------------------------------------------
@@ -301,8 +282,11 @@ def _rater_figures(table: RatingTable, options: AgreeOptions) -> Iterator[RaterF
         decisions = table.decisions[index]
         decided = int((decisions != MISSING).sum())
         scores = table.scores.get(index)
+        # A judge that is there in several versions also has the beginning of its digest.
+        versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
+        name = f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name
         yield RaterFigures(
-            _name(table, rater),
+            replace_surrogates(name),
             rater.kind,
             replace_surrogates(rater.name) if rater.kind == JUDGE else None,
             rater.identity or None,
@@ -315,25 +299,14 @@ def _rater_figures(table: RatingTable, options: AgreeOptions) -> Iterator[RaterF
         )
 
 
-def _name(table: RatingTable, rater: Rater) -> str:
-    """Return a rater's name; a judge that is there in several versions also has the beginning of its digest."""
-    versions = sum(other.kind == rater.kind and other.name == rater.name for other in table.raters)
-    return replace_surrogates(f"{rater.name} #{rater.identity[:8] or 'unknown'}" if versions > 1 else rater.name)
-
-
-def _pairs(table: RatingTable) -> Iterator[tuple[int, int]]:
-    """Yield every two raters: people and judges first, then people among themselves, then judges."""
-    every = itertools.combinations(range(len(table.raters)), 2)
-    kinds = [rater.kind for rater in table.raters]
-    yield from sorted(every, key=lambda pair: (kinds[pair[0]] == kinds[pair[1]], kinds[pair[0]] == JUDGE))
-
-
-def _pair(table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int, int], options: AgreeOptions) -> Pair:
+def _pair(
+    table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int, int], options: AgreeOptions
+) -> RaterPair:
     counts = table.pair(*places)
     n = int(counts.sum())
     hits = int(counts.sum(axis=0)[1] + counts.sum(axis=1)[1])
     prevailing = max(hits, 2 * n - hits) / (2 * n) if n else None
-    return Pair(
+    return RaterPair(
         (raters[places[0]].name, raters[places[1]].name),
         places,
         n,
@@ -351,34 +324,26 @@ def _pair(table: RatingTable, raters: Sequence[RaterFigures], places: tuple[int,
 
 
 def _together(table: RatingTable, options: AgreeOptions) -> Iterator[GroupAgreement]:
+    import numpy as np
+
     people, judges = table.of_kind(PERSON), table.of_kind(JUDGE)
     mixed = [*people, *judges] if people and judges else []
     for who, raters in ((ALL, mixed), (PEOPLE, people), (JUDGES, judges)):
         if len(raters) >= 2:
-            yield _on_decisions(table, who, raters, options)
+            passes, hits = table.counts(raters)
+            per_kind = np.bincount(passes.astype(np.int64) * (len(raters) + 1) + hits)
+            codes = np.flatnonzero(per_kind)
+            kinds_of_items = np.stack([codes // (len(raters) + 1), codes % (len(raters) + 1)], axis=1)
+            alpha = _alpha(kinds_of_items, per_kind[codes], [0, 1], "nominal", options)
+            complete = passes + hits == len(raters)
+            decided_by_all = np.stack([passes[complete], hits[complete]], axis=1)
+            how = {"replicates": options.replicates, "seed": options.seed}
+            fleiss = fleiss_kappa(decided_by_all, **how, unit=_UNIT, level=options.level)
+            yield GroupAgreement(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
         scorers = [rater for rater in raters if rater in table.scores]
         kinds = {table.raters[rater].kind for rater in scorers}
         if len(scorers) >= 2 and (who != ALL or (len(kinds) == 2 and not _scores_apart(table))):
             yield from _on_scores(table, who, scorers, options)
-
-
-def _on_decisions(table: RatingTable, who: str, raters: Sequence[int], options: AgreeOptions) -> GroupAgreement:
-    import numpy as np
-
-    passes, hits = table.counts(raters)
-    per_kind = np.bincount(passes.astype(np.int64) * (len(raters) + 1) + hits)
-    codes = np.flatnonzero(per_kind)
-    kinds = np.stack([codes // (len(raters) + 1), codes % (len(raters) + 1)], axis=1)
-    alpha = _alpha(kinds, per_kind[codes], [0, 1], "nominal", options)
-    complete = passes + hits == len(raters)
-    fleiss = fleiss_kappa(
-        np.stack([passes[complete], hits[complete]], axis=1),
-        replicates=options.replicates,
-        seed=options.seed,
-        unit=_UNIT,
-        level=options.level,
-    )
-    return GroupAgreement(who, DECISIONS, len(raters), "nominal", alpha, fleiss)
 
 
 def _on_scores(table: RatingTable, who: str, raters: Sequence[int], options: AgreeOptions) -> Iterator[GroupAgreement]:
@@ -445,7 +410,154 @@ def _kinds(places: npt.NDArray[Any], values: int) -> tuple[Any, Any]:
 
 
 def _scores_apart(table: RatingTable) -> bool:
-    """Tell whether people score on another scale than judges, whose scores are between 0 and 1."""
+    """Return whether people score on another scale than judges, whose scores are between 0 and 1."""
     people = [table.scores[rater] for rater in table.of_kind(PERSON) if rater in table.scores]
     judges = [rater for rater in table.of_kind(JUDGE) if rater in table.scores]
     return bool(people and judges) and any(bool(((scores < 0) | (scores > 1)).any()) for scores in people)
+
+
+# -- the items on which raters part ---------------------------------------------------------------------------
+
+
+LONGEST_EXCERPT = 400
+LONGEST_REASON = 240
+_LOOKED_AT = 4096
+
+
+class Excerpt(Struct, frozen=True):
+    """The beginning of a text with its secrets masked, and how many characters the whole has."""
+
+    text: str
+    characters: int
+    cut: bool = False
+
+
+class Opinion(Struct, frozen=True):
+    """What one rater, by its number, said of an item; a judge that could not decide says why in `error`."""
+
+    rater: int
+    decision: Decision | None
+    score: float | None = None
+    reason: str = ""
+    error: str | None = None
+
+
+class DisputedItem(Struct, frozen=True):
+    """An item on which raters differ. `distance` is how far people and judges are apart: 1 is opposite.
+
+    The texts are None where only predictions were given.
+    """
+
+    item: str
+    place: str | None
+    distance: float
+    opinions: tuple[Opinion, ...]
+    prompt: Excerpt | None
+    response: Excerpt | None
+
+
+class Disagreement(Struct, frozen=True):
+    """An item on which raters differ, in short: the decisions of all in their order, None where missing."""
+
+    item: str
+    decisions: tuple[Decision | None, ...]
+
+
+class _WantedItem(Struct):
+    """What the files record of an item that is wanted; texts and reasons only if it is shown."""
+
+    item: str = ""
+    place: str = ""
+    prompt: Excerpt | None = None
+    response: Excerpt | None = None
+    reasons: dict[tuple[str, str], Prediction] | None = None
+
+
+def cases_of(
+    table: RatingTable,
+    parting: Any,
+    distances: Any,
+    shown: int,
+    labels: Iterable[Labelled] | None,
+    predictions: Callable[[], Iterable[Prediction]],
+    texts: Callable[[Collection[str]], Mapping[str, AnswerTexts]] = lambda _: {},
+) -> tuple[tuple[DisputedItem, ...], tuple[Disagreement, ...]]:
+    """Return the first `shown` items as cases, and all of them in short, in the order given."""
+    keys = [int(key) for key in table.items[parting]]
+    items = {key: _WantedItem() for key in keys}
+    for key in keys[:shown]:
+        items[key].reasons = {}
+    for labelled in labels or () if items else ():
+        wanted = items.get(item_key(labelled.item))
+        if wanted is not None:
+            wanted.item, wanted.place = labelled.item, labelled.place
+            if wanted.reasons is not None:
+                wanted.prompt = excerpt(labelled.attempt.prompt) if labelled.attempt.prompt else None
+                wanted.response = _excerpt_or_none(labelled.attempt.response)
+    for prediction in predictions() if items else ():
+        wanted = items.get(item_key(prediction.item))
+        if wanted is not None:
+            if not wanted.item:
+                wanted.item, wanted.place = str(prediction.item), prediction.place
+            if wanted.reasons is not None:
+                # Of two lines of a judge the last counts.
+                wanted.reasons[prediction.judge, prediction.identity] = prediction
+    shown_items = {one.item: one for one in items.values() if one.reasons is not None}
+    for item, found in (texts(shown_items) if items else {}).items():
+        one = shown_items[item]
+        one.prompt, one.response = _excerpt_or_none(found.prompt), _excerpt_or_none(found.response)
+        one.reasons = {
+            who: replace(before, reason=found.reasons.get(before.judge, before.reason))
+            for who, before in (one.reasons or {}).items()
+        }
+    cases = []
+    for key, row, distance in zip(keys[:shown], parting, distances, strict=False):
+        one = items[key]
+        opinions = tuple(_opinion(table, rater, int(row), one.reasons or {}) for rater in range(len(table.raters)))
+        item, place = replace_surrogates(one.item), replace_surrogates(one.place) or None
+        cases.append(DisputedItem(item, place, float(distance), opinions, one.prompt, one.response))
+    # Among many items there are few patterns of decisions: each is made once.
+    patterns: dict[bytes, tuple[Decision | None, ...]] = {}
+    parted = []
+    for key, row in zip(keys, parting, strict=True):
+        numbers = table.decisions[:, int(row)]
+        pattern = numbers.tobytes()
+        if pattern not in patterns:
+            patterns[pattern] = tuple(DECISION_OF[int(number)] for number in numbers)
+        parted.append(Disagreement(replace_surrogates(items[key].item), patterns[pattern]))
+    return tuple(cases), tuple(parted)
+
+
+def _opinion(table: RatingTable, rater: int, row: int, reasons: dict[tuple[str, str], Prediction]) -> Opinion:
+    decision = DECISION_OF[int(table.decisions[rater, row])]
+    scores = table.scores.get(rater)
+    # NaN, which stands for no score, differs from itself.
+    score = None if scores is None or scores[row] != scores[row] else float(scores[row])
+    who = table.raters[rater]
+    prediction = reasons.get((who.name, who.identity)) if who.kind == JUDGE else None
+    if prediction is None:
+        return Opinion(rater, decision, score)
+    return Opinion(
+        rater,
+        decision,
+        score,
+        _short(prediction.reason),
+        None if prediction.error is None else _short(prediction.error),
+    )
+
+
+def _short(text: str) -> str:
+    beginning = excerpt(text, LONGEST_REASON)
+    return f"{beginning.text}…" if beginning.cut else beginning.text
+
+
+def _excerpt_or_none(text: str | None) -> Excerpt | None:
+    return None if text is None else excerpt(text)
+
+
+def excerpt(text: str, longest: int = LONGEST_EXCERPT) -> Excerpt:
+    """Return the beginning of a text without its secrets."""
+    # Masking looks a little further than is shown, so that no half of a secret stands at the end.
+    shown = replace_surrogates(masked(text[: longest + _LOOKED_AT]))
+    cut = len(shown) > longest or len(text) > longest + _LOOKED_AT
+    return Excerpt(shown[:longest], len(text), cut)

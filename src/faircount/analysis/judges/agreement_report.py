@@ -16,10 +16,9 @@ from faircount.analysis.judges.agreement import (
     PEOPLE,
     SCORES,
     Agreement,
-    GroupAgreement,
+    DisputedItem,
 )
-from faircount.analysis.judges.agreement_cases import Case, Excerpt, Opinion
-from faircount.analysis.judges.ratings import JUDGE, PERSON
+from faircount.analysis.judges.ratings import PERSON
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.text import visible
@@ -53,7 +52,6 @@ _WIDEST_MATRIX = 10
 _MOST_BARS = 20
 _DIGEST = 12
 _NONE = "–"
-_KINDS = {PERSON: "person", JUDGE: "judge"}
 
 _KAPPA = (
     "Kappa is agreement beyond chance: 1 is complete agreement, 0 what two raters with these habits would reach by "
@@ -67,9 +65,27 @@ _NO_INTERVAL = "No interval where raters never or always differed, or one used a
 
 def as_report(agreement: Agreement) -> Report:
     """Arrange what was found into one report."""
+    kinds = {figures.kind for figures in agreement.raters}
+    who = ALL if len(kinds) > 1 else PEOPLE if PERSON in kinds else JUDGES
+    unnamed = any(figures.kind == PERSON and figures.name == LABEL for figures in agreement.raters)
+    raters = table(
+        agreement.raters,
+        text_column("Rater", lambda figures: Record(figures.name)),
+        text_column("Kind", lambda figures: figures.kind),
+        number_column("Decided", lambda figures: figures.decided),
+        number_column("Not decided", lambda figures: figures.undecided),
+        number_column("Hits", lambda figures: figures.hits),
+        number_column("Scores", lambda figures: figures.scored, rank=1),
+        text_column(
+            "First error",
+            lambda figures: Record(figures.error) if figures.error else "",
+            when=any(figures.error for figures in agreement.raters),
+        ),
+        note=f"The rater {LABEL} stands for people whose individual ratings are unknown." if unnamed else "",
+    )
     sections = [
-        Section(_title(agreement), tuple(_overview(agreement)), level=1),
-        Section("Raters", (_raters(agreement),)),
+        Section(f"Agreement of {who.replace('_', ' ')}", tuple(_overview(agreement)), level=1),
+        Section("Raters", (raters,)),
         Section("All together", (_all_together(agreement),)),
         Section("Two by two", tuple(_two_by_two(agreement))),
         Section("Where they disagree", (Paragraph(_parting(agreement)),)),
@@ -80,12 +96,6 @@ def as_report(agreement: Agreement) -> Report:
 
 
 # -- sections ---------------------------------------------------------------------------------------------------
-
-
-def _title(agreement: Agreement) -> str:
-    kinds = {figures.kind for figures in agreement.raters}
-    who = ALL if len(kinds) > 1 else PEOPLE if PERSON in kinds else JUDGES
-    return f"Agreement of {who.replace('_', ' ')}"
 
 
 def _overview(agreement: Agreement) -> Iterator[Block]:
@@ -110,86 +120,57 @@ def _overview(agreement: Agreement) -> Iterator[Block]:
             ),
         )
     )
-    yield from (Paragraph(text) for text in (_KAPPA, _MISSING, *_cautions(agreement)))
-
-
-def _cautions(agreement: Agreement) -> Iterator[str]:
+    yield Paragraph(_KAPPA)
+    yield Paragraph(_MISSING)
     one_sided = sum(pair.one_sided for pair in agreement.pairs)
     if one_sided:
-        yield (
+        yield Paragraph(
             f"In {counted(one_sided, 'pair')} over {formats.exact_percent(ONE_SIDED)} of the decisions are the "
             "same. There kappa can be low although the two rarely differ: read AC1 as well."
         )
     apart = sum(pair.items == 0 for pair in agreement.pairs)
     if apart:
-        yield (
-            f"{counted(apart, 'pair')} decided no common items, so they cannot be compared. Items are matched by id."
-        )
+        pairs = counted(apart, "pair")
+        yield Paragraph(f"{pairs} decided no common items, so they cannot be compared. Items are matched by id.")
     repeated = sum(figures.repeated for figures in agreement.raters)
     if repeated:
-        yield f"{counted(repeated, 'rating')} of an item that the same rater had rated before: the last one counts."
+        ratings = counted(repeated, "rating")
+        yield Paragraph(f"{ratings} of an item that the same rater had rated before: the last one counts.")
     if agreement.label_threshold is not None:
-        yield f"People gave scores: as decisions, a score counts as a hit from {agreement.label_threshold:g} on."
+        threshold = f"{agreement.label_threshold:g}"
+        yield Paragraph(f"People gave scores: as decisions, a score counts as a hit from {threshold} on.")
         if not any(figures.kind == PERSON and figures.scored for figures in agreement.raters):
-            yield (
+            yield Paragraph(
                 "Only decisions are compared: scores cannot be read from standard input or from labels keyed to "
                 "results."
             )
     if agreement.scores_apart:
-        yield "People's scores exceed 0 to 1, the scale of judges, so scores are not compared between them."
-
-
-def _raters(agreement: Agreement) -> Grid:
-    unnamed = any(figures.kind == PERSON and figures.name == LABEL for figures in agreement.raters)
-    return table(
-        agreement.raters,
-        text_column("Rater", lambda figures: Record(figures.name)),
-        text_column("Kind", lambda figures: _KINDS[figures.kind]),
-        number_column("Decided", lambda figures: figures.decided),
-        number_column("Not decided", lambda figures: figures.undecided),
-        number_column("Hits", lambda figures: figures.hits),
-        number_column("Scores", lambda figures: figures.scored, rank=1),
-        text_column(
-            "First error",
-            lambda figures: Record(figures.error) if figures.error else "",
-            when=any(figures.error for figures in agreement.raters),
-        ),
-        note=f"The rater {LABEL} stands for people whose individual ratings are unknown." if unnamed else "",
-    )
+        yield Paragraph("People's scores exceed 0 to 1, the scale of judges, so scores are not compared between them.")
 
 
 def _all_together(agreement: Agreement) -> Block:
     if not agreement.together:
         return Paragraph("There are fewer than two raters.")
+    note = f"{formats.exact_percent(agreement.level)} interval: bootstrap over items, seed {agreement.seed}."
+    kappas = [figures.fleiss for figures in agreement.together if figures.fleiss is not None]
+    if kappas:
+        note += " Fleiss' kappa is over the items that all of these raters decided."
+    if agreement.replicates and any(map(_lacks_interval, [*kappas, *(one.alpha for one in agreement.together)])):
+        note += f" {_NO_INTERVAL}"
+    steps = [figures.step for figures in agreement.together if figures.step is not None]
+    if steps:
+        note += f" There are too many different scores; they are grouped in steps of {max(steps):.2g}."
     return table(
         agreement.together,
         text_column("Who", lambda figures: "all" if figures.who == ALL else figures.who),
-        text_column("On", _on),
+        text_column("On", lambda f: DECISIONS if f.what == DECISIONS else f"{SCORES}, {f.measurement}"),
         number_column("Raters", lambda figures: figures.raters),
         number_column("Items", lambda figures: figures.alpha.n),
         number_column("Krippendorff's alpha", lambda figures: formats.coefficient(figures.alpha)),
         number_column("Fleiss' kappa", lambda f: _NONE if f.fleiss is None else formats.coefficient(f.fleiss), rank=1),
         number_column("Complete", lambda f: _NONE if f.fleiss is None else f.fleiss.n, rank=2),
-        note=_alpha_note(agreement),
+        note=note,
     )
-
-
-def _on(figures: GroupAgreement) -> str:
-    return DECISIONS if figures.what == DECISIONS else f"{SCORES}, {figures.measurement}"
-
-
-def _alpha_note(agreement: Agreement) -> str:
-    level = formats.exact_percent(agreement.level)
-    words = f"{level} interval: bootstrap over items, seed {agreement.seed}."
-    if any(figures.fleiss is not None for figures in agreement.together):
-        words += " Fleiss' kappa is over the items that all of these raters decided."
-    told = [one for figures in agreement.together for one in (figures.alpha, figures.fleiss) if one is not None]
-    if agreement.replicates and any(map(_lacks_interval, told)):
-        words += f" {_NO_INTERVAL}"
-    steps = [figures.step for figures in agreement.together if figures.step is not None]
-    if steps:
-        words += f" There are too many different scores; they are grouped in steps of {max(steps):.2g}."
-    return words
 
 
 def _two_by_two(agreement: Agreement) -> Iterator[Block]:
@@ -200,8 +181,10 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     )
     if any(_lacks_interval(pair.kappa) for pair in agreement.pairs):
         note += f" {_NO_INTERVAL}"
+    compared = [pair for pair in agreement.pairs if pair.items]
     yield table(
-        agreement.pairs,
+        # The overview says how many pairs have nothing in common: many such rows would hide the others.
+        compared if len(agreement.pairs) > _MOST_BARS else agreement.pairs,
         text_column("Raters", lambda pair: Records(pair.raters)),
         number_column("Items", lambda pair: pair.items),
         number_column("Cohen's kappa", lambda pair: formats.coefficient(pair.kappa)),
@@ -214,7 +197,6 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
     )
     if 3 <= len(agreement.raters) <= _WIDEST_MATRIX:
         yield _matrix(agreement)
-    compared = [pair for pair in agreement.pairs if pair.items]
     if 1 < len(compared) <= _MOST_BARS:
         bars = tuple(Bar(Records(pair.raters), pair.observed, pair.items < _SMALL) for pair in compared)
         yield Bars("Share of items decided the same, chance included", bars)
@@ -222,11 +204,11 @@ def _two_by_two(agreement: Agreement) -> Iterator[Block]:
 
 def _matrix(agreement: Agreement) -> Grid:
     """Return the kappas of every two raters as a table; the rows say which number a rater has in the columns."""
-    kappas = {frozenset(pair.places): pair.kappa for pair in agreement.pairs}
+    kappas = {frozenset(pair.places): formats.fixed(pair.kappa.value) for pair in agreement.pairs}
     count = len(agreement.raters)
 
     def against(other: int) -> TableColumn[int]:
-        return number_column(str(other + 1), lambda rater: _kappa(kappas.get(frozenset((rater, other)))))
+        return number_column(str(other + 1), lambda rater: kappas.get(frozenset((rater, other)), _NONE))
 
     return table(
         range(count),
@@ -234,10 +216,6 @@ def _matrix(agreement: Agreement) -> Grid:
         text_column("Rater", lambda rater: Record(agreement.raters[rater].name)),
         *map(against, range(count)),
     )
-
-
-def _kappa(estimate: Estimate | None) -> str:
-    return _NONE if estimate is None else formats.fixed(estimate.value)
 
 
 def _lacks_interval(estimate: Estimate) -> bool:
@@ -253,9 +231,8 @@ def _parting(agreement: Agreement) -> str:
     shown = len(agreement.cases)
     if not shown:
         return f"{counted(agreement.parted, 'item')} are decided differently; --cases shows some."
-    which = (
-        "all of them" if shown == agreement.parted else f"the first {shown:,} of them" if shown > 1 else "one of them"
-    )
+    some = f"the first {shown:,} of them" if shown > 1 else "one of them"
+    which = "all of them" if shown == agreement.parted else some
     order = (
         "Items on which people and judges differ most come first, then the most evenly split."
         if len({figures.kind for figures in agreement.raters}) > 1
@@ -265,13 +242,19 @@ def _parting(agreement: Agreement) -> str:
     return f"{differ}; here {'is' if shown == 1 else 'are'} {which}. {order} Likely secrets are masked."
 
 
-def _case(agreement: Agreement, number: int, case: Case) -> Section:
+def _case(agreement: Agreement, number: int, case: DisputedItem) -> Section:
     blocks: list[Block] = []
     # An item without an id of its own is called by its place.
     if case.place not in (None, case.item):
         blocks.append(Facts((Fact("Place", Place(case.place)),)))
+    rows: list[tuple[Cell, ...]] = []
+    for opinion in case.opinions:
+        decision = _NONE if opinion.decision is None else opinion.decision.value
+        score = "" if opinion.score is None else f"{opinion.score:.4g}"
+        head = (Record(agreement.raters[opinion.rater].name), decision, score)
+        rows += _in_pieces(head, opinion.reason or opinion.error or "", "")
     opinions = table(
-        [row for opinion in case.opinions for row in _opinion_rows(agreement, opinion)],
+        rows,
         text_column("Rater", lambda row: row[0]),
         text_column("Decision", lambda row: row[1]),
         number_column("Score", lambda row: row[2]),
@@ -279,33 +262,24 @@ def _case(agreement: Agreement, number: int, case: Case) -> Section:
     )
     blocks.append(opinions)
     texts = [(name, text) for name, text in (("Prompt", case.prompt), ("Response", case.response)) if text is not None]
-    told = [row for name, text in texts for row in _text_rows(name, text)]
-    if told:
-        blocks.append(text_table(("Text", "As recorded"), told))
+    recorded: list[tuple[Cell, ...]] = []
+    for name, text in texts:
+        recorded += _in_pieces((name,), text.text, "(empty)")
+        if text.cut:
+            recorded.append(("(cut here)", f"the whole text has {text.characters:,} characters"))
+    if recorded:
+        blocks.append(text_table(("Text", "As recorded"), recorded))
     elif case.response is None:
         blocks.append(Paragraph("Its text was not in the input."))
     return Section(f"Case {number}:", tuple(blocks), level=3, subject=Record(case.item))
 
 
-def _opinion_rows(agreement: Agreement, opinion: Opinion) -> Iterator[tuple[Cell, ...]]:
-    decision = _NONE if opinion.decision is None else opinion.decision.value
-    score = "" if opinion.score is None else f"{opinion.score:.4g}"
-    head: tuple[Cell, ...] = (Record(agreement.raters[opinion.rater].name), decision, score)
-    said = opinion.reason or opinion.error or ""
-    if not said:
-        yield (*head, "")
-    for number, piece in enumerate(pieces(visible(said))):
-        yield (*(("", "", "") if number else head), Record(piece))
-
-
-def _text_rows(name: str, excerpt: Excerpt) -> Iterator[tuple[Cell, ...]]:
-    """Yield rows that hold the beginning of a text piece by piece: in a column of its own it cannot pass for ours."""
-    if not excerpt.text:
-        yield name, "(empty)"
-    for number, piece in enumerate(pieces(visible(excerpt.text))):
-        yield "" if number else name, Record(piece)
-    if excerpt.cut:
-        yield "(cut here)", f"the whole text has {excerpt.characters:,} characters"
+def _in_pieces(labels: tuple[Cell, ...], text: str, empty: str) -> Iterator[tuple[Cell, ...]]:
+    """Yield rows that hold a text piece by piece: in a column of its own it cannot pass for ours."""
+    if not text:
+        yield (*labels, empty)
+    for number, piece in enumerate(pieces(visible(text))):
+        yield (*(("",) * len(labels) if number else labels), Record(piece))
 
 
 # -- what was read ----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 `judges evaluate --predictions` writes such lines and `judges agree` reads them, and the verdicts that result files
 record. An item of a result file is an answer: an attempt of a row whose attempts were judged one by one, else the row.
-A line that cannot be read is counted and told with its place, and the lines around it still count. Nothing here
+A line that cannot be read is counted and reported with its place, and the lines around it still count. Nothing here
 decides which of two lines counts.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from faircount.analysis.recorded import masked, recorded
+from faircount.analysis.evidence import masked, recorded
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import Notes, counted, finding
 from faircount.core.model import Finding
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from faircount.readers.label_types import Labelled
 
 _LONGEST_FAULT = 120
-_PACKED_AT_ONCE = 1 << 20
+_COMPRESSED_AT_ONCE = 1 << 20
 _REASONS_KEPT = 4096
 _REPEATED_REASON = 300
 """Pattern judges give the same short reasons over and over: those are masked once."""
@@ -75,8 +75,8 @@ def prediction_line(judge: str, identity: str, labelled: Labelled, verdict: Verd
         "label": labelled.label,
         "decision": verdict.decision,
         "score": verdict.score,
-        "reason": _masked(verdict.reason),
-        "error": None if verdict.error is None else _masked(verdict.error),
+        "reason": _without_secrets(verdict.reason),
+        "error": None if verdict.error is None else _without_secrets(verdict.error),
         "place": labelled.place,
         "identity": identity,
     }
@@ -87,20 +87,20 @@ def prediction_line(judge: str, identity: str, labelled: Labelled, verdict: Verd
         return _encoder.encode(without_surrogates(line)) + b"\n"
 
 
-def _masked(text: str) -> str:
-    return _masked_once(text) if len(text) <= _REPEATED_REASON else masked(text)
-
-
 @lru_cache(maxsize=_REASONS_KEPT)
 def _masked_once(text: str) -> str:
     return masked(text)
+
+
+def _without_secrets(text: str) -> str:
+    return _masked_once(text) if len(text) <= _REPEATED_REASON else masked(text)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
 
 
 class PredictionsSource(msgspec.Struct, frozen=True):
-    """A file of predictions, or of results that several judges judged, and how its lines fared."""
+    """A file of predictions, or of results that several judges judged, and how its lines were read."""
 
     path: str
     sha256: str
@@ -123,7 +123,7 @@ class AnswerTexts(msgspec.Struct, frozen=True):
 class Predictions:
     """The lines of predictions files in their order, then the verdicts in result files; to be gone through at will.
 
-    `sources` and `findings` tell how the lines fared the last time.
+    `sources` and `findings` show how the lines were read the last time.
     """
 
     def __init__(self, files: Sequence[str], results: Sequence[str] = (), *, max_line: int = MAX_LINE_BYTES) -> None:
@@ -143,7 +143,7 @@ class Predictions:
 
     @property
     def sources(self) -> tuple[PredictionsSource, ...]:
-        """How the lines of each file fared."""
+        """How the lines of each file were read."""
         return (*(file.source for file in self._read.values()), *(results.source for results in self._results))
 
     def texts(self, items: Collection[str]) -> dict[str, AnswerTexts]:
@@ -187,7 +187,7 @@ class _PredictionsFile:
 
     @property
     def source(self) -> PredictionsSource:
-        """How the lines fared."""
+        """How the lines were read."""
         records = self._records
         digest = self._digest.hexdigest()
         counts = records.source.bytes_read, records.lines, self._good, records.bad, records.blank
@@ -218,8 +218,8 @@ def _from_fields(fields: dict[str, Any]) -> Prediction:
     if isinstance(score, float) and not math.isfinite(score):
         fields["score"] = None
     # Where an empty cell of a table is nothing, only a decision that is nothing means something.
-    told = {name: fields[name] for name in Prediction.__struct_fields__ if name in fields}
-    known = {name: value for name, value in told.items() if value is not None or name == "decision"}
+    given = {name: fields[name] for name in Prediction.__struct_fields__ if name in fields}
+    known = {name: value for name, value in given.items() if value is not None or name == "decision"}
     try:
         return msgspec.convert(known, Prediction)
     except msgspec.ValidationError as error:
@@ -249,7 +249,7 @@ class RecordedVerdicts:
             found, line = found + 1, source_and_line(place)[1]
             yield Prediction(
                 judge=judge,
-                item=_item(self.path, line, attempt),
+                item=f"{self.path}:{line}#{attempt}" if attempt else f"{self.path}:{line}",
                 decision=None if decision is None else Decision.of(decision),
                 # Scores on other scales cannot be compared with those of judges.
                 score=score if score is None or 0 <= score <= 1 else None,
@@ -264,7 +264,7 @@ class RecordedVerdicts:
 
     @property
     def source(self) -> PredictionsSource:
-        """How the lines of the file fared."""
+        """How the lines of the file were read."""
         source = self._open()[1].source
         with Path(self.path).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -276,13 +276,17 @@ class RecordedVerdicts:
         from faircount.analysis.evidence import lines_again
         from faircount.ledger.lookup import counted_rows
 
-        wanted = {item: found for item in items if (found := _place_of(item, self.path)) is not None}
+        wanted: dict[str, tuple[int, int]] = {}
+        for item in items:
+            if item.startswith(f"{self.path}:"):
+                place, _, attempt = item.removeprefix(f"{self.path}:").partition("#")
+                wanted[item] = int(place), int(attempt or 0)
         if not wanted:
             return {}
         ledger, read = self._open()
         rows = counted_rows(ledger, {ledger.ord(0, line) for line, _ in wanted.values()})
         lines, _ = lines_again(self.path, rows, read.anchors, self._max_line)
-        return {item: _texts(lines[line], attempt) for item, (line, attempt) in wanted.items() if line in lines}
+        return {item: _answer_texts(lines[line], attempt) for item, (line, attempt) in wanted.items() if line in lines}
 
     def close(self) -> None:
         """Give the memory back."""
@@ -306,29 +310,17 @@ class RecordedVerdicts:
         return self._opened
 
 
-def _item(path: str, line: int, attempt: int) -> str:
-    return f"{path}:{line}#{attempt}" if attempt else f"{path}:{line}"
-
-
-def _place_of(item: str, path: str) -> tuple[int, int] | None:
-    """Return the line and the attempt of an item of this file."""
-    if not item.startswith(f"{path}:"):
-        return None
-    line, _, attempt = item.removeprefix(f"{path}:").partition("#")
-    return int(line), int(attempt or 0)
-
-
-def _texts(line: bytes, attempt: int) -> AnswerTexts:
-    said = recorded(line)
-    requests = said.history or ()
+def _answer_texts(line: bytes, attempt: int) -> AnswerTexts:
+    row = recorded(line)
+    requests = row.history or ()
     request = requests[attempt - 1] if 0 < attempt <= len(requests) else None
     try:
         fields = parse(line)[0]
     except BadLine as bad:
         raise InputError(f"a row cannot be read back: {bad}") from None
     return AnswerTexts(
-        prompt=said.prompt if request is None or request.input is None else request.input,
-        response=said.response if request is None else request.response,
+        prompt=row.prompt if request is None or request.input is None else request.input,
+        response=row.response if request is None else request.response,
         reasons={judge: masked(reason) for judge, reason in _reasons(fields, attempt)},
     )
 
@@ -338,11 +330,11 @@ def _reasons(fields: Mapping[str, Any], attempt: int) -> Iterator[tuple[str, str
     history = fields.get("attempt_history")
     item = history[attempt - 1] if isinstance(history, list) and 0 < attempt <= len(history) else None
     metrics = item.get("metrics") if isinstance(item, dict) else None
-    told = [(one.get("name"), one) for one in _objects(metrics)]
+    named = [(one.get("name"), one) for one in _objects(metrics)]
     for one in rejudgings(fields.get("rejudged")):
         parts = [turn for turn in _objects(one.get("turns")) if attempt and turn.get("turn") == attempt - 1]
-        told.append((one.get("judge"), parts[0] if parts else one))
-    for judge, one in told:
+        named.append((one.get("judge"), parts[0] if parts else one))
+    for judge, one in named:
         if isinstance(judge, str) and isinstance(one.get("reason"), str) and one["reason"]:
             yield judge, one["reason"]
 
@@ -364,7 +356,7 @@ class KeptPredictions:
     def add(self, line: bytes) -> None:
         """Keep one more line, as `prediction_line` makes it."""
         self._open += line
-        if len(self._open) >= _PACKED_AT_ONCE:
+        if len(self._open) >= _COMPRESSED_AT_ONCE:
             self._packed.append(zlib.compress(self._open, level=1))
             self._open = bytearray()
 

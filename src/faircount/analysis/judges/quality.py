@@ -1,8 +1,8 @@
 """How good a judge is against labels: from counts, and from scores where it has them, to figures with intervals.
 
 Nothing is read or judged here. A judge that failed on an item is counted apart: no figure takes that for a pass. A
-class without samples leaves its figures undefined, never 0.
-"""
+class without samples leaves its figures undefined, never 0. Tiers by F1 are those of garak's documentation, with
+whether the interval bears a tier out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from faircount.analysis.judges.options import MeasureOptions
-from faircount.analysis.judges.tiers import LEAST_SAMPLES, Tier, tier_of
+from faircount.analysis.options import MeasureOptions
 from faircount.core.findings import counted
 from faircount.core.model import Estimate
 from faircount.core.verdict import Identity
@@ -33,6 +32,57 @@ from faircount.stats.proportion import undefined, wilson
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+TIERS = (("Excellent", 0.8), ("Good", 0.6), ("Moderate", 0.4), ("Poor", 0.2))
+LOWEST = "Critical"
+NAMES = (*(name for name, _ in TIERS), LOWEST)
+LEAST_SAMPLES = 50
+"""Samples from which on F1 has an interval."""
+
+_SAME = 1e-12
+
+
+class Tier(Struct, frozen=True):
+    """A tier by its name, None where F1 is undefined.
+
+    `supported` tells whether the whole interval lies in it, `reaches` names the other tiers that the interval touches,
+    the better ones first.
+    """
+
+    name: str | None
+    supported: bool
+    reaches: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """All of it in words."""
+        if self.name is None:
+            return "undefined"
+        if self.reaches:
+            return f"{self.name}, but the interval reaches {' and '.join(self.reaches)}"
+        return self.name if self.supported else f"{self.name}, not supported: n < {LEAST_SAMPLES}"
+
+
+def tier_name(f1: float | None) -> str | None:
+    """Return the tier of an F1: Excellent above 0.8, Good above 0.6, Moderate above 0.4, Poor above 0.2, Critical."""
+    if f1 is None:
+        return None
+    # A fraction that equals a limit belongs to the lower tier, however its last digit was rounded.
+    return next((name for name, above in TIERS if f1 > above + _SAME), LOWEST)
+
+
+def tier_of(f1: Estimate) -> Tier:
+    """Return the tier of an F1 and whether its interval lies in that tier."""
+    name = tier_name(f1.value)
+    if name is None:
+        return Tier(None, False, ())
+    low, high = tier_name(f1.low), tier_name(f1.high)
+    if low is None or high is None:
+        return Tier(name, False, ())
+    touched = NAMES[NAMES.index(high) : NAMES.index(low) + 1]
+    others = tuple(other for other in touched if other != name)
+    return Tier(name, not others, others)
+
 
 UNIT = "labelled item"
 STRING_MATCHER = "it matches strings: its errors show what the strings miss, not a fault in the matching"
@@ -77,7 +127,7 @@ class Scores(Struct, frozen=True):
     scores: npt.ArrayLike
 
 
-class Step(Struct, frozen=True):
+class ThresholdStep(Struct, frozen=True):
     """What a judge would do with another threshold: a hit is a score of at least so much."""
 
     threshold: float
@@ -101,12 +151,12 @@ class ScoreQuality(Struct, frozen=True):
     roc_auc: Estimate
     average_precision: float | None
     thresholds: int
-    sweep: tuple[Step, ...]
-    best: Step | None
+    sweep: tuple[ThresholdStep, ...]
+    best: ThresholdStep | None
     best_count: int
-    in_use: Step | None
+    in_use: ThresholdStep | None
     operating_point: OperatingPoint | None
-    operating_step: Step | None
+    operating_step: ThresholdStep | None
     roc: tuple[Point, ...]
     precision_recall: tuple[Point, ...]
 
@@ -149,7 +199,7 @@ class JudgeQuality(Struct, frozen=True):
         return self.pass_recall
 
 
-class LabelSource(Struct, frozen=True):
+class EvaluatedLabels(Struct, frozen=True):
     """A file with labels: its digest, and how its items fared."""
 
     path: str
@@ -169,7 +219,7 @@ class JudgeTrouble(Struct, frozen=True):
     error: str
 
 
-class LabelDoubt(Struct, frozen=True):
+class LabelProblem(Struct, frozen=True):
     """Something about the labels that is doubtful: what, how often, and the first places, as file:line."""
 
     what: str
@@ -184,12 +234,12 @@ class Evaluation(Struct, frozen=True):
     """
 
     qualities: tuple[JudgeQuality, ...]
-    labels: tuple[LabelSource, ...]
+    labels: tuple[EvaluatedLabels, ...]
     options: MeasureOptions
     evaluated_at: str
     errors: tuple[JudgeTrouble, ...] = ()
     notes: tuple[str, ...] = ()
-    doubts: tuple[LabelDoubt, ...] = ()
+    doubts: tuple[LabelProblem, ...] = ()
     inverted: bool = False
     """Whether the labels say hit where the judges should say pass."""
 
@@ -296,13 +346,13 @@ def score_quality(scores: Scores, decided: int, options: MeasureOptions, thresho
     )
 
 
-def _step(sweep: ThresholdSweep, at: int) -> Step:
-    return Step(
+def _step(sweep: ThresholdSweep, at: int) -> ThresholdStep:
+    return ThresholdStep(
         sweep.thresholds[at], sweep.precision[at], sweep.recall[at], sweep.f1[at], sweep.false_positive_rate[at]
     )
 
 
-def _at(sweep: ThresholdSweep | None, threshold: float | None) -> Step | None:
+def _at(sweep: ThresholdSweep | None, threshold: float | None) -> ThresholdStep | None:
     """Return what a threshold does: as much as the next score above it. None where no score reaches it."""
     if sweep is None or threshold is None:
         return None
@@ -310,7 +360,7 @@ def _at(sweep: ThresholdSweep | None, threshold: float | None) -> Step | None:
     if reached is None:
         return None
     step = _step(sweep, reached)
-    return Step(threshold, step.precision, step.recall, step.f1, step.false_positive_rate)
+    return ThresholdStep(threshold, step.precision, step.recall, step.f1, step.false_positive_rate)
 
 
 def _roc(sweep: ThresholdSweep) -> tuple[Point, ...]:
@@ -355,10 +405,6 @@ def _doubts(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate, string_match
     if counts.n < LEAST_SAMPLES:
         yield f"{counted(counts.n, 'sample')}: F1 has an interval from {LEAST_SAMPLES} samples on"
         return
-    yield from _doubts_about_intervals(counts, hit_f1, pass_f1)
-
-
-def _doubts_about_intervals(counts: Confusion, hit_f1: Estimate, pass_f1: Estimate) -> Iterator[str]:
     flat = [name for name, f1 in (("hits", hit_f1), ("passes", pass_f1)) if f1.low is not None and f1.low == f1.high]
     if flat:
         yield (
@@ -374,15 +420,13 @@ def _doubts_about_intervals(counts: Confusion, hit_f1: Estimate, pass_f1: Estima
     if 0 in (counts.tp, counts.fn, counts.tn, counts.fp):
         reasons.append("a cell of the table is empty")
     if reasons:
-        yield f"the interval of F1 is too narrow, because {' and '.join(reasons)}{_better(counts, hit_f1)}"
-
-
-def _better(counts: Confusion, hit_f1: Estimate) -> str:
-    """Return the interval that is closer to its level in small samples, where it says something else."""
-    bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=hit_f1.level)
-    if bca.low is None or bca.high is None or bca.low == bca.high or (bca.low, bca.high) == (hit_f1.low, hit_f1.high):
-        return ""
-    return f"; corrected for that (BCa), the interval of hits is {formats.interval(bca)}"
+        # The interval that is closer to its level in small samples is told where it says something else.
+        bca = f1_bca(counts.tp, counts.fn, counts.tn, counts.fp, unit=UNIT, level=hit_f1.level)
+        same = (bca.low, bca.high) == (hit_f1.low, hit_f1.high)
+        better = ""
+        if bca.low is not None and bca.high is not None and bca.low != bca.high and not same:
+            better = f"; corrected for that (BCa), the interval of hits is {formats.interval(bca)}"
+        yield f"the interval of F1 is too narrow, because {' and '.join(reasons)}{better}"
 
 
 def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
@@ -394,29 +438,25 @@ def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
         yield "without scores of hits and of passes there is no ROC curve and no threshold to choose"
         return
     if scores.roc_auc.low is None:
-        yield f"the area under the ROC curve has no interval: {_why_no_interval(scores.roc_auc)}"
+        why = {
+            1.0: "every hit scores higher than every pass, so there is no error to estimate from",
+            0.0: "every hit scores lower than every pass",
+            None: "a class has one sample only, or all scores are equal",
+        }
+        auc = scores.roc_auc.value
+        yield f"the area under the ROC curve has no interval: {why[auc if auc in (0, 1) else None]}"
     yield f"the threshold with the best F1, {scores.best.threshold:.6g}, is tuned on this data: expect less elsewhere"
     point = scores.operating_point
-    if point is not None and point.threshold is None:
-        yield _no_operating_point(point)
-
-
-def _why_no_interval(auc: Estimate) -> str:
-    if auc.value == 1:
-        return "every hit scores higher than every pass, so there is no error to estimate from"
-    if auc.value == 0:
-        return "every hit scores lower than every pass"
-    return "a class has one sample only, or all scores are equal"
-
-
-def _no_operating_point(point: OperatingPoint) -> str:
+    if point is None or point.threshold is not None:
+        return
     wanted, level = formats.exact_percent(point.wanted), formats.exact_percent(point.level)
-    start = f"no threshold holds a false positive rate of {wanted} at a level of {level}"
-    passes = point.false_positive_rate.n
+    start, passes = (
+        f"no threshold holds a false positive rate of {wanted} at a level of {level}",
+        point.false_positive_rate.n,
+    )
     if point.most_alarms is None:
-        return (
-            f"{start}: {counted(passes, 'pass', 'passes')} cannot show that; {point.passes_needed:,} without a single "
-            "false alarm would"
-        )
-    allowed = counted(point.most_alarms, "false alarm")
-    return f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"
+        few = counted(passes, "pass", "passes")
+        yield f"{start}: {few} cannot show that; {point.passes_needed:,} without a single false alarm would"
+    else:
+        allowed = counted(point.most_alarms, "false alarm")
+        yield f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"

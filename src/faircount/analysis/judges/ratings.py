@@ -1,19 +1,23 @@
 """Items by raters: what each person and each judge said of each item, as columns of small numbers.
 
 A million items are held in some tens of megabytes: of an item only 64 bits of a digest of its id are kept here. Who
-wants its id or its text goes through the files once more.
-"""
+wants its id or its text goes through the files once more."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from faircount.core.verdict import Decision
+from faircount.io.records import Records, some_values
+from faircount.io.streams import STDIN
+from faircount.readers.label_values import is_number, ratings_in
+from faircount.readers.labels import Labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +31,7 @@ MISSING, PASS, HIT = -1, 0, 1
 """How a decision is written in a column; a missing one is neither."""
 
 _NUMBERS = {None: MISSING, Decision.PASS: PASS, Decision.HIT: HIT}
-DECISIONS = {MISSING: None, PASS: Decision.PASS, HIT: Decision.HIT}
+DECISION_OF = {MISSING: None, PASS: Decision.PASS, HIT: Decision.HIT}
 
 
 class Rater(Struct, frozen=True):
@@ -44,7 +48,7 @@ def item_key(item: int | str) -> int:
     return int.from_bytes(digest, "little")
 
 
-class _Column:
+class _RaterColumn:
     """What one rater said, in the order in which it was told; the scores of people are told later, on their own."""
 
     def __init__(self) -> None:
@@ -59,13 +63,13 @@ class Ratings:
     """Gathers what raters said, in any order; of two ratings of one item by one rater the last counts."""
 
     def __init__(self) -> None:
-        self._columns: dict[Rater, _Column] = {}
+        self._columns: dict[Rater, _RaterColumn] = {}
         self._echoes: set[Rater] = set()
 
-    def _column(self, rater: Rater) -> _Column:
+    def _column(self, rater: Rater) -> _RaterColumn:
         column = self._columns.get(rater)
         if column is None:
-            column = self._columns[rater] = _Column()
+            column = self._columns[rater] = _RaterColumn()
         return column
 
     def add(self, rater: Rater, key: int, decision: Decision | None, score: float | None = None) -> None:
@@ -114,7 +118,7 @@ class Ratings:
         return RatingTable(tuple(raters), items, decisions, scores, repeated, errors)
 
 
-def _scores(column: _Column, items: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def _scores(column: _RaterColumn, items: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """Return the score of each item, NaN where there is none."""
     import numpy as np
 
@@ -216,3 +220,51 @@ class RatingTable:
         evenness = np.minimum(passes, hits)[items] / decided
         order = np.lexsort((items, -decided, -evenness, -distance))
         return items[order], distance[order]
+
+
+# -- scores of people -----------------------------------------------------------------------------------------
+
+
+Scores = tuple[tuple[str, float], ...]
+"""Raters, and what number each gave."""
+
+
+def has_scores(labels: Labels) -> bool:
+    """Return whether labels are scores that can be read again: not from standard input, and not keyed to results."""
+    readable = not labels.options.results and all(source.path != STDIN for source in labels.sources)
+    return readable and any(source.scores for source in labels.sources)
+
+
+def label_scores(labels: Labels) -> Iterator[tuple[str, Scores]]:
+    """Yield items by their ids with the scores that people gave.
+
+    Labels that say the opposite of what judges look for are turned round, s becoming 1 - s: on a scale from 0 to 1
+    they can be compared with judges', and among people it makes no difference.
+    """
+
+    def records() -> Iterator[tuple[str, Scores]]:
+        for name, columns in labels.columns:
+            # What is doubtful was told when the items were read.
+            for line, values in Records(name, some_values(columns.labels), max_line=labels.options.max_line):
+                ratings = ((rater, _score(rating)) for rater, rating in ratings_in(columns.labels, values))
+                yield f"{name}:{line}", tuple((rater, score) for rater, score in ratings if score is not None)
+
+    for labelled, (place, scores) in zip(labels, records(), strict=True):
+        if labelled.place != place:
+            raise AssertionError(f"{place} was read where {labelled.place} was expected")
+        if labels.options.invert_labels:
+            scores = tuple((rater, 1 - score) for rater, score in scores)
+        if scores:
+            yield labelled.item, scores
+
+
+def _score(value: Any) -> float | None:
+    """Return a rating as a number, None where it is none."""
+    if isinstance(value, str):
+        value = float(value) if is_number(value) else None
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

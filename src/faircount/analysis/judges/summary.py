@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,19 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from faircount.analysis.judges.quality import (
+    LEAST_SAMPLES,
     Confusion,
+    EvaluatedLabels,
     Evaluation,
     JudgeQuality,
     JudgeTrouble,
-    LabelSource,
     ScoreQuality,
 )
-from faircount.analysis.judges.tiers import LEAST_SAMPLES
 from faircount.core.errors import InputError
 from faircount.core.model import Estimate
 from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.text import clip, visible
 from faircount.core.verdict import Identity
-from faircount.stats.detectors import OperatingPoint
 from faircount.version import __version__
 
 KIND = "judge-evaluation"
@@ -65,7 +64,7 @@ class Metadata(Struct, frozen=True):
     balance_datasets: bool = False
     save_datasets: bool = False
     errors: tuple[JudgeTrouble, ...] = ()
-    labels: tuple[LabelSource, ...] = ()
+    labels: tuple[EvaluatedLabels, ...] = ()
 
 
 class JudgeRecord(Struct, frozen=True):
@@ -100,13 +99,8 @@ class Summary(Struct, frozen=True):
 
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
     """Return the summary of an evaluation."""
-    return as_document(evaluation.qualities, metadata_of(evaluation))
-
-
-def metadata_of(evaluation: Evaluation) -> Metadata:
-    """Return what a summary says of an evaluation as a whole."""
     options = evaluation.options
-    return Metadata(
+    metadata = Metadata(
         evaluation.evaluated_at,
         options.seed,
         options.balance,
@@ -114,6 +108,7 @@ def metadata_of(evaluation: Evaluation) -> Metadata:
         evaluation.errors,
         evaluation.labels,
     )
+    return as_document(evaluation.qualities, metadata)
 
 
 def as_document(qualities: Sequence[JudgeQuality], metadata: Metadata) -> dict[str, Any]:
@@ -144,8 +139,13 @@ def _key(quality: JudgeQuality) -> str:
 
 
 def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
+    # The figures that garak has, under its names; intervals of F1 from 50 samples on.
+    metrics: dict[str, Any] = {name: getattr(quality, name).value for name in SHARES}
+    if quality.counts.n >= LEAST_SAMPLES:
+        metrics["hit_f1_ci"] = _interval(quality.hit_f1, quality.hit_f1_mean)
+        metrics["pass_f1_ci"] = _interval(quality.pass_f1, quality.pass_f1_mean)
     return {
-        "metrics": _metrics(quality),
+        "metrics": metrics,
         "counts": asdict(quality.counts),
         "mcc": quality.mcc,
         "balanced_accuracy": quality.balanced_accuracy.value,
@@ -161,15 +161,6 @@ def _result(quality: JudgeQuality, metadata: Metadata) -> dict[str, Any]:
         "balanced": metadata.balance_datasets,
         "notes": list(quality.notes),
     }
-
-
-def _metrics(quality: JudgeQuality) -> dict[str, Any]:
-    """Return the figures that garak has, under its names; intervals of F1 from 50 samples on."""
-    metrics: dict[str, Any] = {name: getattr(quality, name).value for name in SHARES}
-    if quality.counts.n >= LEAST_SAMPLES:
-        metrics["hit_f1_ci"] = _interval(quality.hit_f1, quality.hit_f1_mean)
-        metrics["pass_f1_ci"] = _interval(quality.pass_f1, quality.pass_f1_mean)
-    return metrics
 
 
 def _interval(f1: Estimate, mean: float | None) -> dict[str, Any] | None:
@@ -197,7 +188,17 @@ def identity_data(identity: Identity) -> dict[str, Any]:
 
 
 def _scores(scores: ScoreQuality) -> dict[str, Any]:
-    best = scores.best
+    best, point = scores.best, scores.operating_point
+    operating = None
+    if point is not None:
+        operating = {
+            "wanted_false_positive_rate": point.wanted,
+            "level": point.level,
+            "threshold": point.threshold,
+            "false_positive_rate": asdict(point.false_positive_rate),
+            "recall": asdict(point.recall),
+            "passes_needed": point.passes_needed,
+        }
     return {
         "n": scores.n,
         "unscored": scores.unscored,
@@ -207,22 +208,11 @@ def _scores(scores: ScoreQuality) -> dict[str, Any]:
         if best is None
         else {**asdict(best), "thresholds_as_good": scores.best_count, "note": "tuned on this data"},
         "in_use": None if scores.in_use is None else asdict(scores.in_use),
-        "operating_point": None if scores.operating_point is None else _point_data(scores.operating_point),
+        "operating_point": operating,
         "thresholds": scores.thresholds,
         "sweep": [asdict(step) for step in scores.sweep],
         "roc": [list(point) for point in scores.roc],
         "precision_recall": [list(point) for point in scores.precision_recall],
-    }
-
-
-def _point_data(point: OperatingPoint) -> dict[str, Any]:
-    return {
-        "wanted_false_positive_rate": point.wanted,
-        "level": point.level,
-        "threshold": point.threshold,
-        "false_positive_rate": asdict(point.false_positive_rate),
-        "recall": asdict(point.recall),
-        "passes_needed": point.passes_needed,
     }
 
 
@@ -239,16 +229,9 @@ def read_summary(path: str) -> Summary:
         raise InputError(f"{path}: no such file; `faircount judges evaluate` writes one") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return summary_of(_parsed(path, content), path)
-
-
-def _parsed(path: str, content: bytes) -> Any:
     try:
-        return json.loads(
-            content.decode("utf-8-sig"),
-            object_pairs_hook=_once,
-            parse_constant=_no_constant,
-            parse_float=_finite,
+        document = json.loads(
+            content.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite
         )
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 (byte {error.start}); a summary of judges is JSON") from error
@@ -258,6 +241,7 @@ def _parsed(path: str, content: bytes) -> Any:
         raise InputError(f"{path}: is nested too deeply for a summary of judges") from error
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
+    return summary_of(document, path)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -269,11 +253,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON; write null for undefined values")
-
-
 def _finite(text: str) -> float:
+    if text in ("NaN", "Infinity", "-Infinity"):
+        raise ValueError(f"{text} is not JSON; write null for undefined values")
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {_shown(text)} is too large")
@@ -288,7 +270,11 @@ def summary_of(document: object, path: str) -> Summary:
     """Return a document as a summary; `path` is what errors call it."""
     if not isinstance(document, dict) or "results" not in document:
         raise InputError(f"{path}: not a summary of judges: there is no object with `results`")
-    _refuse_later(document, path)
+    if document.get("kind", KIND) != KIND:
+        raise InputError(f"{path}: is of the kind {_shown(document['kind'])}, not a summary of judges")
+    schema = document.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise InputError(f"{path}: has schema {_shown(schema)}; this version of Faircount reads schema {SCHEMA}")
     results, metadata = document["results"], document.get("metadata", {})
     if not isinstance(results, dict):
         raise InputError(f"{path}: `results` is not an object of judges by name")
@@ -296,14 +282,6 @@ def summary_of(document: object, path: str) -> Summary:
         raise InputError(f"{path}: `metadata` is not an object")
     judges = tuple(_record(called, result, f"{path}: {_shown(called)}") for called, result in results.items())
     return Summary(path, judges, document)
-
-
-def _refuse_later(document: Mapping[str, Any], path: str) -> None:
-    if document.get("kind", KIND) != KIND:
-        raise InputError(f"{path}: is of the kind {_shown(document['kind'])}, not a summary of judges")
-    schema = document.get("schema", SCHEMA)
-    if schema != SCHEMA:
-        raise InputError(f"{path}: has schema {_shown(schema)}; this version of Faircount reads schema {SCHEMA}")
 
 
 def _record(called: str, result: object, where: str) -> JudgeRecord:
@@ -319,6 +297,7 @@ def _record(called: str, result: object, where: str) -> JudgeRecord:
     for name, lowest in (("mcc", -1.0), ("balanced_accuracy", 0.0)):
         _check_number(result.get(name), f"{where}: {name}", lowest)
     matcher = result.get("string_matcher")
+    digests = [source.get("sha256") for source in _listed(result.get("labels")) if isinstance(source, dict)]
     return JudgeRecord(
         called,
         {**metrics, **{name: result[name] for name in ("mcc", "balanced_accuracy") if name in result}}
@@ -326,14 +305,8 @@ def _record(called: str, result: object, where: str) -> JudgeRecord:
         else None,
         _counts(result.get("counts"), where),
         matcher if isinstance(matcher, bool) else is_garak_string_detector(called),
-        frozenset(_digests(result.get("labels"))),
+        frozenset(digest for digest in digests if isinstance(digest, str)),
     )
-
-
-def _digests(labels: object) -> Iterator[str]:
-    for source in _listed(labels):
-        if isinstance(source, dict) and isinstance(source.get("sha256"), str):
-            yield source["sha256"]
 
 
 def _listed(value: object) -> Iterable[object]:
@@ -394,10 +367,10 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     fresh = list(_listed(new["metadata"].get("errors")))
     names = new["results"].keys() | {error.get("judge") for error in fresh if isinstance(error, dict)}
     about = names | {f"{_GARAK}{name}" for name in names}
-    kept = [error for error in _listed(old.get("metadata", {}).get("errors")) if not _is_about(error, about)]
+    kept = [
+        error
+        for error in _listed(old.get("metadata", {}).get("errors"))
+        if not (isinstance(error, dict) and isinstance(error.get("judge"), str) and error["judge"] in about)
+    ]
     metadata["errors"] = [error for error in kept if error not in fresh] + fresh
     return {**old, **new, "results": results, "metadata": metadata}
-
-
-def _is_about(error: object, judges: set[Any]) -> bool:
-    return isinstance(error, dict) and isinstance(error.get("judge"), str) and error["judge"] in judges

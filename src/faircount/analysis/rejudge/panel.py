@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from faircount.core.attempt import Attempt
 from faircount.core.errors import UsageError
@@ -18,7 +19,7 @@ from faircount.judges.judge import TURNS, Judge, Turns, every_part, verdict_of
 from faircount.judges.verdict_store import TEXT_ALONE, VerdictStore, content_digest, seen_by
 
 
-class Seat(Struct, frozen=True):
+class PanelMember(Struct, frozen=True):
     """A judge with what is needed of it again and again."""
 
     judge: Judge
@@ -42,33 +43,35 @@ class Seat(Struct, frozen=True):
         return bytes.fromhex(self.digest) + content_digest(attempt, self.sees)
 
 
-def seated(judge: Judge) -> Seat:
+def member_of(judge: Judge) -> PanelMember:
     """Return a judge as a member of a panel."""
     if judge.turns not in TURNS:
         raise UsageError(f"{judge.name}: turns must be one of {', '.join(TURNS)}, not {judge.turns!r}")
     sees = seen_by(judge)
-    return Seat(judge, judge.identity.digest, sees, sees is TEXT_ALONE)
+    return PanelMember(judge, judge.identity.digest, sees, sees is TEXT_ALONE)
 
 
 class Panel:
     """The judges of a rejudging: one for all rows, or those that rows name."""
 
     def __init__(self, judge: Judge | None = None, allowed: Mapping[str, Judge] | None = None) -> None:
-        self._one = None if judge is None else seated(judge)
-        self._by_name: dict[str, Seat | None] = {name: seated(judge) for name, judge in (allowed or {}).items()}
+        self._one = None if judge is None else member_of(judge)
+        self._by_name: dict[str, PanelMember | None] = {
+            name: member_of(judge) for name, judge in (allowed or {}).items()
+        }
 
     @property
-    def chosen(self) -> Seat | None:
+    def chosen(self) -> PanelMember | None:
         """The one judge for all rows, if the user named it."""
         return self._one
 
     @property
-    def seats(self) -> list[Seat]:
+    def members(self) -> list[PanelMember]:
         """The judges that were asked for until now."""
-        named = [seat for seat in self._by_name.values() if seat is not None]
+        named = [member for member in self._by_name.values() if member is not None]
         return named if self._one is None else [self._one]
 
-    def of(self, name: str | None, *, only_allowed: bool = False) -> Seat | None:
+    def of(self, name: str | None, *, only_allowed: bool = False) -> PanelMember | None:
         """Return the judge of a row that names one, or None where there is none that may be used.
 
         Where a name may be that of something else, a metric, only what the user allowed is a judge.
@@ -78,23 +81,19 @@ class Panel:
         if name is None or name == "":
             return None
         if name not in self._by_name and not only_allowed:
-            self._by_name[name] = _trusted(name)
+            try:
+                self._by_name[name] = member_of(make_trusted_only(name))
+            except UsageError:
+                self._by_name[name] = None
         return self._by_name.get(name)
 
     def close(self) -> None:
         """Close the judges."""
-        for seat in self.seats:
-            seat.judge.close()
+        for member in self.members:
+            member.judge.close()
 
 
-def _trusted(name: str) -> Seat | None:
-    try:
-        return seated(make_trusted_only(name))
-    except UsageError:
-        return None
-
-
-class Asked(Attempt, frozen=True):
+class AskedAttempt(Attempt, frozen=True):
     """An attempt that is on its way to a judge: the judge that its row names, and what the verdict is known by."""
 
     judge_name: str | None = None
@@ -103,45 +102,36 @@ class Asked(Attempt, frozen=True):
     @property
     def plain(self) -> Attempt:
         """The attempt as judges see it."""
-        return Attempt(
-            self.response,
-            self.prompt,
-            self.conversation,
-            self.tools_called,
-            self.context,
-            self.expected,
-            self.latency,
-            self.notes,
-        )
+        return Attempt(*astuple(self)[:-2])
 
 
-class Bench(Judge):
+class JointJudge(Judge):
     """All judges of a panel as one, which hands an attempt to its judge and keeps the verdict at once.
 
     It is kept where it is given, in a worker or a thread: whatever ends the run afterwards, it is not lost.
     """
 
-    name = "rejudging.Bench"
+    name = "rejudge.JointJudge"
     looks_for = "what the judges of a panel look for"
     needs_response = False
 
     def __init__(self, panel: Panel, store: VerdictStore | None) -> None:
         self._panel = panel
         self._store = store
-        parts = [part for seat in panel.seats for part in every_part(seat.judge)]
+        parts = [part for member in panel.members for part in every_part(member.judge)]
         self.waits = any(part.waits for part in parts)
         self.may_fork = all(part.may_fork for part in parts)
         super().__init__()
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Ask the judge that the attempt is for."""
-        assert isinstance(attempt, Asked)
-        seat = self._panel.of(attempt.judge_name)
-        assert seat is not None
-        verdict = verdict_of(seat.judge, attempt.plain)
+        assert isinstance(attempt, AskedAttempt)
+        member = self._panel.of(attempt.judge_name)
+        assert member is not None
+        verdict = verdict_of(member.judge, attempt.plain)
         if self._store is None:
             return verdict
-        return self._store.keep(seat.digest, attempt.known_by[len(attempt.known_by) // 2 :], verdict)
+        return self._store.keep(member.digest, attempt.known_by[len(attempt.known_by) // 2 :], verdict)
 
     def close(self) -> None:
         """Close the judges."""

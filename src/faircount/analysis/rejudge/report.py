@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from faircount.analysis.rejudge.changes import FlipTexts, RateChange
-from faircount.analysis.rejudge.rejudge import ANSWER_TOKENS, CHARACTERS_PER_TOKEN, Rejudged, RejudgedFile, Work
+from faircount.analysis.rejudge.rejudge import (
+    ANSWER_TOKENS,
+    CHARACTERS_PER_TOKEN,
+    FlipTexts,
+    RateChange,
+    Rejudged,
+    RejudgedFile,
+)
 from faircount.analysis.rejudge.rows import SkipReason
 from faircount.analysis.words import WORDS
 from faircount.core.findings import counted
@@ -64,10 +70,11 @@ def _plan(result: RejudgedFile) -> Iterator[Section]:
         *_rows(result, "To judge"),
         Fact("Verdicts wanted", work.wanted),
         Fact("Known already", work.known, depth=1, note="from the store; they cost nothing"),
-        *_repeated(work),
+        *([Fact("Repeated", work.repeated, depth=1, note="judged once")] if work.repeated else []),
         Fact("Calls of judges", work.asked, depth=1),
     ]
     notes: list[Block] = []
+    cost = "nothing: no model is asked"
     if work.planned:
         usages = work.planned.values()
         facts += [
@@ -75,22 +82,14 @@ def _plan(result: RejudgedFile) -> Iterator[Section]:
             Fact("Tokens of prompts, about", sum(usage.prompt_tokens for usage in usages)),
             Fact("Tokens of answers, about", sum(usage.completion_tokens for usage in usages)),
         ]
-        notes.append(
-            Paragraph(
-                f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer."
-            )
-        )
-    facts.append(Fact("Cost, about", _cost(work)))
+        how = f"Tokens are estimated: {CHARACTERS_PER_TOKEN} characters each, and {ANSWER_TOKENS} for an answer."
+        notes.append(Paragraph(how))
+        known = [usage.cost for usage in usages if usage.cost is not None]
+        unpriced = [model for model, usage in work.planned.items() if usage.cost is None and model]
+        cost = formats.cost(sum(known) if len(known) == len(usages) else None, unpriced)
+    facts.append(Fact("Cost, about", cost))
     blocks: tuple[Block, ...] = (Facts(tuple(facts)), *_judges(result), *notes, *_not_allowed(result))
     yield Section("Plan for", blocks, level=1, subject=Place(result.source.path))
-
-
-def _cost(work: Work) -> str:
-    if not work.planned:
-        return "nothing: no model is asked"
-    known = [usage.cost for usage in work.planned.values() if usage.cost is not None]
-    unpriced = [model for model, usage in work.planned.items() if usage.cost is None and model]
-    return formats.cost(sum(known) if len(known) == len(work.planned) else None, unpriced)
 
 
 # -- what became of a file --------------------------------------------------------------------------------------
@@ -102,7 +101,7 @@ def _sections(result: RejudgedFile, flips: Sequence[FlipTexts]) -> Iterator[Sect
         *_rows(result, "Judged"),
         Fact("Verdicts", work.wanted),
         Fact("Known already", work.known, depth=1),
-        *_repeated(work),
+        *([Fact("Repeated", work.repeated, depth=1, note="judged once")] if work.repeated else []),
         Fact("Asked for now", work.asked, depth=1),
     ]
     if work.failed:
@@ -114,18 +113,41 @@ def _sections(result: RejudgedFile, flips: Sequence[FlipTexts]) -> Iterator[Sect
             Fact("Tokens", tokens),
             Fact("Cost", formats.cost(work.usage.cost)),
         ]
+    done = "Nothing to judge; no file is written." if result.path is None else f"Written to {visible(result.path)}"
     blocks: tuple[Block, ...] = (
         Facts(tuple(facts)),
-        *_written(result),
+        Paragraph(done),
         *_judges(result),
-        *_errors(result),
+        *(
+            Paragraph(f"{counted(rows, 'row')} unjudged: {clip(visible(error), _LONGEST_ERROR)}")
+            for error, rows in result.errors.items()
+        ),
         *_not_allowed(result),
     )
     yield Section("Rejudge of", blocks, level=1, subject=Place(result.source.path))
     if result.rates is not None:
-        yield Section("What changed", (_table(result), *_told(result)))
-        yield Section(f"What it does to the {_rate(result).lower()}", tuple(_rates(result, result.rates)))
-        yield from _flips(result, flips)
+        same = all(change.before is change.after for change in result.changes)
+        yield Section("What changed", (_table(result), *([Paragraph("No verdict changed.")] if same else [])))
+        rate = WORDS[result.source.aim].rate_column
+        yield Section(f"What it does to the {rate.lower()}", tuple(_rates(result, result.rates, rate)))
+        for changed in result.changes:
+            shown = [one for one in flips if (one.flip.before, one.flip.after) == (changed.before, changed.after)]
+            if shown:
+                change = f"{_word(result, changed.before)} before, {_word(result, changed.after)} now"
+                exhibits = tuple(
+                    Exhibit(
+                        entry=Record(f"entry {one.flip.id}"),
+                        place=Place(one.flip.place),
+                        known=(
+                            ("verdict", Record(change)),
+                            ("judge", Record(f"{one.judge}: {one.reason}" if one.reason else one.judge)),
+                        ),
+                        said=(("prompt", Passage(one.prompt)), ("response", Passage(one.response))),
+                    )
+                    for one in shown
+                )
+                evidence = Evidence(exhibits, changed.rows, f"rows: {change}")
+                yield Section(change[:1].upper() + change[1:], (evidence,))
 
 
 def _rows(result: RejudgedFile, judged: str) -> Iterator[Fact]:
@@ -141,11 +163,6 @@ def _rows(result: RejudgedFile, judged: str) -> Iterator[Fact]:
             yield Fact(f"because {_LEFT_ALONE[why]}", result.left_alone[why], depth=2)
 
 
-def _repeated(work: Work) -> Iterator[Fact]:
-    if work.repeated:
-        yield Fact("Repeated", work.repeated, depth=1, note="judged once")
-
-
 def _judges(result: RejudgedFile) -> Iterator[Block]:
     if result.judges:
         yield table(
@@ -155,11 +172,6 @@ def _judges(result: RejudgedFile) -> Iterator[Block]:
             text_column(_HIT[result.source.aim], lambda judge: Record(judge.looks_for), rank=1),
             text_column("Identity", lambda judge: judge.identity[:12], rank=2),
         )
-
-
-def _errors(result: RejudgedFile) -> Iterator[Block]:
-    for error, rows in result.errors.items():
-        yield Paragraph(f"{counted(rows, 'row')} unjudged: {clip(visible(error), _LONGEST_ERROR)}")
 
 
 def _not_allowed(result: RejudgedFile) -> Iterator[Block]:
@@ -174,20 +186,9 @@ def _not_allowed(result: RejudgedFile) -> Iterator[Block]:
         yield Paragraph("Rows that name no judge need --judge.")
 
 
-def _written(result: RejudgedFile) -> Iterator[Block]:
-    if result.path is None:
-        yield Paragraph("Nothing to judge; no file is written.")
-    else:
-        yield Paragraph(f"Written to {visible(result.path)}")
-
-
 def _word(result: RejudgedFile, verdict: Outcome) -> str:
     """Return what a verdict is called, by what the results are about."""
     return WORDS[result.source.aim].outcomes[verdict]
-
-
-def _rate(result: RejudgedFile) -> str:
-    return WORDS[result.source.aim].rate_column
 
 
 def _table(result: RejudgedFile) -> Grid:
@@ -203,17 +204,12 @@ def _table(result: RejudgedFile) -> Grid:
     )
 
 
-def _told(result: RejudgedFile) -> Iterator[Block]:
-    if all(change.before is change.after for change in result.changes):
-        yield Paragraph("No verdict changed.")
-
-
-def _rates(result: RejudgedFile, rates: RateChange) -> Iterator[Block]:
+def _rates(result: RejudgedFile, rates: RateChange, name: str) -> Iterator[Block]:
     p = "" if rates.p is None else f"p {formats.p_value(rates.p)}"
     facts = [
         Fact("Entries with verdicts before and after", rates.entries),
-        Fact(f"{_rate(result)} before", rates.before),
-        Fact(f"{_rate(result)} after", rates.after),
+        Fact(f"{name} before", rates.before),
+        Fact(f"{name} after", rates.after),
         Fact("Difference, after minus before", Points(rates.difference), note=p),
         Fact(_NOW_WON[result.source.aim], rates.gained, depth=1),
         Fact("Entries that no longer do", rates.lost, depth=1),
@@ -226,22 +222,3 @@ def _rates(result: RejudgedFile, rates: RateChange) -> Iterator[Block]:
             f"The intervals respect {counted(rates.families, 'family', 'families')} of variants: the same "
             f"{WORDS[result.source.aim].family}."
         )
-
-
-def _flips(result: RejudgedFile, flips: Sequence[FlipTexts]) -> Iterator[Section]:
-    for changed in result.changes:
-        shown = [one for one in flips if (one.flip.before, one.flip.after) == (changed.before, changed.after)]
-        if shown:
-            change = f"{_word(result, changed.before)} before, {_word(result, changed.after)} now"
-            evidence = Evidence(tuple(_exhibit(one, change) for one in shown), changed.rows, f"rows: {change}")
-            yield Section(change[:1].upper() + change[1:], (evidence,))
-
-
-def _exhibit(told: FlipTexts, change: str) -> Exhibit:
-    judge = f"{told.judge}: {told.reason}" if told.reason else told.judge
-    return Exhibit(
-        entry=Record(f"entry {told.flip.id}"),
-        place=Place(told.flip.place),
-        known=(("verdict", Record(change)), ("judge", Record(judge))),
-        said=(("prompt", Passage(told.prompt)), ("response", Passage(told.response))),
-    )

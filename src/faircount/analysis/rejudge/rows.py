@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from faircount.analysis.evidence import PROMPT_FIELDS, prompt_of
 from faircount.core.attempt import Attempt, Expected, Turn
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import MAX_DEPTH, depth
@@ -31,21 +32,20 @@ from faircount.readers.raw_rows import Members, RawRow, members_of, values_decod
 from faircount.readers.rows import EMPTY, policy_block_of, scalar_text
 from faircount.readers.run_rows import METRIC, WORDS, metric_item, strategy_of, success_over
 
-_PROMPT_FIELDS = ("input", "content", "text")
 _BOOLEANS = {b"true": True, b"false": False, b'"True"': True, b'"False"': False}
 _BOOLEAN_WORDS = {"True": True, "False": False}
 _NO_TEXT = (b'"audio"', b'"image"')
 _EMPTY_RESPONSES = (b"", b"null", b'""')
 _ANSWERS = frozenset(["assistant", "model", "target"])
-_ROW = ("response", *_PROMPT_FIELDS, "conversation", "response_time", "judge_args")
+_ROW = ("response", *PROMPT_FIELDS, "conversation", "response_time", "judge_args")
 _row_decoder = values_decoder(_ROW)
 _turns_decoder = values_decoder((*_ROW, "attempt_history", "meta"))
 _items_decoder = msgspec.json.Decoder(list[Raw])
 _json_null = b"null"
 _LEFT_OPEN = "the case's rule leaves it undecided"
 _METRICS_BEFORE = "metrics_before"
-_SPIKEE_BEGINS = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
-"""How spikee has begun its rows since 0.9.2."""
+_PLAIN_BEGINNING = re.compile(rb'\{"id": (?:-?[0-9]+|"[^"\\]*"), "long_id": "[^"\\]*", "success": (true|false|null), "')
+"""How most rows begin."""
 
 
 class SkipReason(enum.StrEnum):
@@ -60,7 +60,7 @@ class SkipReason(enum.StrEnum):
     NOT_ALLOWED = "not_allowed"
 
 
-class Part(Struct, frozen=True):
+class JudgedPart(Struct, frozen=True):
     """A response of a row that is judged; `turn` is its place in the history, or None for the row's own response."""
 
     attempt: Attempt
@@ -94,16 +94,16 @@ def left_alone(raw: RawRow, *, run: bool) -> SkipReason | None:
 
 
 def is_simple(raw: RawRow, *, each_turn: bool, run: bool) -> bool:
-    """Tell whether the row's own response is all that there is to judge."""
+    """Return whether the row's own response is all that there is to judge."""
     return not run and not (each_turn and (raw.row.attempt_history is not EMPTY or raw.row.conversation is not EMPTY))
 
 
 def is_empty(raw: RawRow) -> bool:
-    """Tell whether the row's own response is missing or empty."""
+    """Return whether the row's own response is missing or empty."""
     return len(raw.row.response) <= len(_json_null) and bytes(raw.row.response) in _EMPTY_RESPONSES
 
 
-def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[Part, ...]]:
+def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[JudgedPart, ...]]:
     """Return what of a row is judged: its response, or each of its turns; nothing where all is empty."""
     if run:
         return Shape.CASE, tuple(_run_parts(without_surrogates(values_of(raw.line, _turns_decoder))))
@@ -114,7 +114,7 @@ def parts_of(raw: RawRow, *, each_turn: bool, run: bool) -> tuple[Shape, tuple[P
     if is_empty(raw):
         return Shape.ONE, ()
     values = without_surrogates(values_of(raw.line, _row_decoder))
-    return Shape.ONE, (Part(_attempt(values, scalar_text(values.get("response")) or "")),)
+    return Shape.ONE, (JudgedPart(_attempt(values, scalar_text(values.get("response")) or "")),)
 
 
 def text_alone(raw: RawRow) -> Attempt:
@@ -123,7 +123,7 @@ def text_alone(raw: RawRow) -> Attempt:
     try:
         response: Any = msgspec.json.decode(row.response)
         arguments: Any = None if row.judge_args is EMPTY else msgspec.json.decode(row.judge_args)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # half characters, numbers that are none
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # lone surrogates, numbers that are none
         _, (part,) = parts_of(raw, each_turn=False, run=False)
         return part.attempt
     notes = {} if arguments in (None, "") else {"judge_args": arguments}
@@ -131,68 +131,61 @@ def text_alone(raw: RawRow) -> Attempt:
 
 
 def _attempt(values: Mapping[str, Any], response: str, **own: Any) -> Attempt:
-    prompt = next((values[name] for name in _PROMPT_FIELDS if values.get(name) not in (None, "")), "")
-    told = (
+    roles = (
         ("conversation", "conversation", _conversation(values.get("conversation"))),
         ("latency", "response_time", values.get("response_time")),
         ("notes.judge_args", "judge_args", values.get("judge_args")),
     )
     # A field that no judge can use is no reason to leave the response unjudged.
-    fields = {"prompt": scalar_text(prompt) or "", **attempt_fields(told, lambda _: None), **own}
+    fields = {"prompt": scalar_text(prompt_of(values)) or "", **attempt_fields(roles, lambda _: None), **own}
     return Attempt(response, **fields)
 
 
 # -- turns ------------------------------------------------------------------------------------------------------
 
 
-def _turn_parts(values: Mapping[str, Any]) -> tuple[Shape, list[Part]]:
+def _turn_parts(values: Mapping[str, Any]) -> tuple[Shape, list[JudgedPart]]:
     """Return the answers of a history, or of a conversation, and the row's own response where it is none of them."""
     own, history, shape = values.get("response"), values.get("attempt_history"), Shape.HISTORY
     parts = list(_history_parts(values, history)) if isinstance(history, list) else []
     if not parts:
         shape, parts = Shape.CONVERSATION, list(_conversation_parts(values))
-    told = isinstance(own, str) and own != "" and own not in _BOOLEAN_WORDS
-    if parts and told and all(part.attempt.response != own for part in parts):
-        parts.append(Part(_attempt(values, str(own))))
+    is_answer = isinstance(own, str) and own != "" and own not in _BOOLEAN_WORDS
+    if parts and is_answer and all(part.attempt.response != own for part in parts):
+        parts.append(JudgedPart(_attempt(values, str(own))))
     return shape, parts
 
 
-def _history_parts(values: Mapping[str, Any], history: Sequence[Any]) -> Iterator[Part]:
+def _history_parts(values: Mapping[str, Any], history: Sequence[Any]) -> Iterator[JudgedPart]:
     for turn, item in enumerate(history):
-        if isinstance(item, dict) and _answered(item):
+        response = item.get("response") if isinstance(item, dict) else None
+        if not isinstance(response, str) or not response or item.get("error") is not None:
+            continue
+        # Only an answer in words counts: no block, no guardrail's boolean, no audio.
+        boolean, is_text = _BOOLEAN_WORDS.get(response), item.get("response_type") not in ("audio", "image")
+        if item.get("guardrail") is not True and is_text and (boolean is None or boolean is not item.get("success")):
             prompt = item.get("input")
             own = {} if prompt in (None, "") else {"prompt": scalar_text(prompt) or ""}
-            yield Part(
-                _attempt(values, item["response"], **own, conversation=(), latency=_seconds(item.get("response_time"))),
-                turn,
+            yield JudgedPart(
+                _attempt(values, response, **own, conversation=(), latency=_seconds(item.get("response_time"))), turn
             )
 
 
-def _answered(item: Mapping[str, Any]) -> bool:
-    """Tell whether a turn has an answer in words, and no error in its place."""
-    response = item.get("response")
-    if not isinstance(response, str) or not response or item.get("error") is not None or item.get("guardrail") is True:
-        return False
-    boolean = _BOOLEAN_WORDS.get(response)
-    return (boolean is None or boolean is not item.get("success")) and item.get("response_type") not in (
-        "audio",
-        "image",
-    )
-
-
-def _conversation_parts(values: Mapping[str, Any]) -> Iterator[Part]:
+def _conversation_parts(values: Mapping[str, Any]) -> Iterator[JudgedPart]:
     """Yield each answer of a conversation with what was said before it; of a tree of turns, in the tree's own order."""
-    told = attempt_fields([("conversation", "conversation", _conversation(values.get("conversation")))], lambda _: None)
-    turns: tuple[Turn, ...] = told.get("conversation", ())
+    fields = attempt_fields(
+        [("conversation", "conversation", _conversation(values.get("conversation")))], lambda _: None
+    )
+    turns: tuple[Turn, ...] = fields.get("conversation", ())
     for place, turn in enumerate(turns):
         if turn.role in _ANSWERS and turn.content:
             before = turns[:place]
             asked = next((one.content for one in reversed(before) if one.role not in _ANSWERS), "")
-            yield Part(_attempt(values, turn.content, prompt=asked, conversation=before, latency=None), place)
+            yield JudgedPart(_attempt(values, turn.content, prompt=asked, conversation=before, latency=None), place)
 
 
 def _conversation(value: Any) -> Any:
-    """Return a conversation as a list of turns; a tree of them, which spikee writes as a text, goes node by node."""
+    """Return a conversation as a list of turns; a tree of them, which may be written as a text, goes node by node."""
     if not isinstance(value, str):
         return value
     if depth(value.encode("utf-8", "replace")) > MAX_DEPTH:
@@ -207,24 +200,18 @@ def _conversation(value: Any) -> Any:
     return [data for data in nodes if isinstance(data, dict) and isinstance(data.get("role"), str)] or None
 
 
-def _run_parts(values: Mapping[str, Any]) -> Iterator[Part]:
+def _run_parts(values: Mapping[str, Any]) -> Iterator[JudgedPart]:
     """Yield the attempts of a case that were answered; nothing in so many words is an answer, too."""
-    expected = _expected(values.get("meta"))
+    meta = values.get("meta")
+    recorded = meta.get("expected_output") if isinstance(meta, dict) else None
+    names = (("expected_output", "output"), ("expected_tools", "tools_called"), ("expected_context", "context"))
+    roles = [(role, name, recorded.get(name)) for role, name in names] if isinstance(recorded, dict) else []
+    expected: Expected = attempt_fields(roles, lambda _: None).get("expected", Expected())
     history = values.get("attempt_history")
     for turn, item in enumerate(history if isinstance(history, list) else ()):
         if isinstance(item, dict) and isinstance(item.get("response"), str) and item.get("error") is None:
             latency = _seconds(item.get("response_time"))
-            yield Part(_attempt(values, item["response"], latency=latency, expected=expected), turn)
-
-
-def _expected(meta: Any) -> Expected:
-    told = meta.get("expected_output") if isinstance(meta, dict) else None
-    if not isinstance(told, dict):
-        return Expected()
-    names = (("expected_output", "output"), ("expected_tools", "tools_called"), ("expected_context", "context"))
-    made = attempt_fields(((role, name, told.get(name)) for role, name in names), lambda _: None)
-    expected: Expected = made.get("expected", Expected())
-    return expected
+            yield JudgedPart(_attempt(values, item["response"], latency=latency, expected=expected), turn)
 
 
 def _seconds(value: Any) -> float | None:
@@ -242,21 +229,17 @@ Judged = tuple[tuple[int | None, Verdict], ...]
 def success_of(shape: Shape, judged: Judged, raw: RawRow, turns: Turns) -> bool | None:
     """Return what the verdicts on the parts of a row come to; None: unjudged."""
     if shape is Shape.CASE:
-        return _of_case(dict(judged), raw.line)
+        # By the rule that the case names; some attempts had no answer.
+        values, verdicts = values_of(raw.line, _turns_decoder), dict(judged)
+        meta, history = values.get("meta"), values.get("attempt_history")
+        items = history if isinstance(history, list) else []
+        metrics = [_as_metric(verdicts.get(turn)) for turn, item in enumerate(items) if isinstance(item, dict)]
+        return success_over(strategy_of(meta) if isinstance(meta, dict) else None, metrics)
     hits = [verdict.success for _, verdict in judged]
     decisive = turns != "all"
     if decisive in hits:
         return decisive
     return None if None in hits else not decisive
-
-
-def _of_case(judged: Mapping[int | None, Verdict], line: bytes) -> bool | None:
-    """Return the verdict over all attempts of a case, by the rule that the case names; some had no answer."""
-    values = values_of(line, _turns_decoder)
-    meta, history = values.get("meta"), values.get("attempt_history")
-    items = history if isinstance(history, list) else []
-    said = [_as_metric(judged.get(turn)) for turn, item in enumerate(items) if isinstance(item, dict)]
-    return success_over(strategy_of(meta) if isinstance(meta, dict) else None, said)
 
 
 def _as_metric(verdict: Verdict | None, name: str = "") -> Verdict:
@@ -308,23 +291,22 @@ class _Provenance(Struct, frozen=True):
 
 def rewritten(raw: RawRow, new: NewVerdict) -> bytes:
     """Return a row with its new verdict, as a line with its end."""
-    line = raw.line
-    return _spliced(raw, line, new) or _put_together(line, new)
+    return _spliced(raw, raw.line, new) or _put_together(raw.line, new)
 
 
 def _spliced(raw: RawRow, line: bytes, new: NewVerdict) -> bytes | None:
-    """Return a row as spikee writes it with two pieces put in; None where more than that has to be done."""
+    """Return a row that begins as most do with two pieces put in; None where more than that has to be done."""
     simple = raw.clean and new.shape is Shape.ONE and new.success is not None
     if not simple or not (new.options is UNSET or new.options == raw.row.judge_options):
         return None
-    start = _SPIKEE_BEGINS.match(line)
+    start = _PLAIN_BEGINNING.match(line)
     if start is None or line.find(b'"success"', start.end()) >= 0 or not line.endswith(b"}"):
         return None
     if b'"rejudged"' in line or b'"judge_error"' in line:
         return None
     verdict = b"true" if new.success else b"false"
-    told = _provenance(new, b'{"success": %b}' % start[1])
-    return b"".join([line[: start.start(1)], verdict, line[start.end(1) : -1], b', "rejudged": ', told, b"}\n"])
+    provenance = _provenance(new, b'{"success": %b}' % start[1])
+    return b"".join([line[: start.start(1)], verdict, line[start.end(1) : -1], b', "rejudged": ', provenance, b"}\n"])
 
 
 def _put_together(line: bytes, new: NewVerdict) -> bytes:
@@ -349,19 +331,25 @@ def _put_together(line: bytes, new: NewVerdict) -> bytes:
 
 
 def _provenance(new: NewVerdict, before: bytes, turns_before: Mapping[int, bool | None] | None = None) -> bytes:
-    told, old = new.deciding, turns_before or {}
-    turns = UNSET if new.shape is Shape.ONE else [_turn(turn, verdict, old) for turn, verdict in new.parts]
-    reason = without_surrogates(told.reason)
+    deciding, old = new.deciding, turns_before or {}
+    turns: list[dict[str, Any]] = []
+    for turn, verdict in () if new.shape is Shape.ONE else new.parts:
+        part = {"turn": turn, "success": verdict.success, "score": verdict.score, "reason": verdict.reason}
+        if turn is not None and turn in old:
+            part["before"] = old[turn]
+        turns.append(part if verdict.error is None else {**part, "error": verdict.error})
+    reason = without_surrogates(deciding.reason)
     return msgspec.json.encode(
-        _Provenance(new.judge, new.identity, told.score, reason, told.at, Raw(before), without_surrogates(turns))
+        _Provenance(
+            new.judge,
+            new.identity,
+            deciding.score,
+            reason,
+            deciding.at,
+            Raw(before),
+            without_surrogates(turns) or UNSET,
+        )
     )
-
-
-def _turn(turn: int | None, verdict: Verdict, before: Mapping[int, bool | None]) -> dict[str, Any]:
-    told = {"turn": turn, "success": verdict.success, "score": verdict.score, "reason": verdict.reason}
-    if turn is not None and turn in before:
-        told["before"] = before[turn]
-    return told if verdict.error is None else {**told, "error": verdict.error}
 
 
 def _with_metric(fields: Members, new: NewVerdict) -> Members:
@@ -374,17 +362,13 @@ def _with_metric(fields: Members, new: NewVerdict) -> Members:
     fields[METRIC + "".join(filter(str.isprintable, new.judge.replace('"', "'").replace("\\", "/")))] = _json(
         WORDS[new.success]
     )
-    fields["response"] = _telling(fields, new)
-    return before
-
-
-def _telling(fields: Mapping[str, Raw | bytes], new: NewVerdict) -> Raw | bytes:
-    """Return the first answer that was decided like its case, or the one that stands there."""
+    # The response is the first answer that was decided like its case, or the one that stands there.
     turn = next((turn for turn, verdict in new.parts if verdict.success is new.success), None)
     items = _items(bytes(fields.get("attempt_history", b"")))
-    told = items[turn] if turn is not None and turn < len(items) else None
-    shown: Raw | bytes | None = told.get("response") if isinstance(told, dict) else None
-    return shown if shown is not None else fields.get("response", _json_null)
+    item = items[turn] if turn is not None and turn < len(items) else None
+    shown: Raw | bytes | None = item.get("response") if isinstance(item, dict) else None
+    fields["response"] = shown if shown is not None else fields.get("response", _json_null)
+    return before
 
 
 def _history(text: bytes, new: NewVerdict) -> tuple[bytes, dict[int, bool | None]]:
@@ -406,18 +390,14 @@ def _history(text: bytes, new: NewVerdict) -> tuple[bytes, dict[int, bool | None
 def _items(text: bytes) -> list[Members | bytes]:
     """Return the items of a list with the text of what they hold; none where it is no list."""
     try:
-        return [_members(bytes(item)) for item in _items_decoder.decode(text)]
+        items = [bytes(item) for item in _items_decoder.decode(text)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        loosely = json.loads(text)
-    except (ValueError, RecursionError):  # numbers of thousands of digits, which nothing here could write again
-        return []
-    return [_members(_json(item)) for item in loosely] if isinstance(loosely, list) else []
-
-
-def _members(item: bytes) -> Members | bytes:
-    return members_of(item) if item.lstrip().startswith(b"{") else item
+        try:
+            loosely = json.loads(text)
+        except (ValueError, RecursionError):  # numbers of thousands of digits, which nothing here could write again
+            return []
+        items = [_json(item) for item in loosely] if isinstance(loosely, list) else []
+    return [members_of(item) if item.lstrip().startswith(b"{") else item for item in items]
 
 
 def unchanged(line: bytes) -> bytes:

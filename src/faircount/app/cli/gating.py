@@ -14,8 +14,7 @@ from faircount.core.text import clip, visible
 if TYPE_CHECKING:
     from faircount.analysis.compare.model import Comparison
     from faircount.analysis.gates.expression import Gate
-    from faircount.analysis.gates.judge import GateResult
-    from faircount.analysis.gates.subject import Subject
+    from faircount.analysis.gates.judge import GateResult, Subject
     from faircount.analysis.options import AnalyzeOptions
     from faircount.core.model import Analysis
     from faircount.core.options import Options
@@ -48,8 +47,7 @@ def _parsed(texts: Sequence[str], compared: bool | None, known: bool) -> tuple[G
     if not texts:
         return ()
     from faircount.analysis.gates.expression import ASR_CORRECTED, REGRESSION, parse
-    from faircount.analysis.gates.judge import NEEDS_BASELINE
-    from faircount.analysis.gates.subject import NEEDS_QUALITY
+    from faircount.analysis.gates.judge import NEEDS_BASELINE, NEEDS_QUALITY
 
     gates = tuple(parse(text) for text in texts)
     for gate in gates:
@@ -127,9 +125,9 @@ def _write_files(
 ) -> None:
     from faircount.app.output_files import refuse_inputs
     from faircount.io.new_file import whole_file
-    from faircount.report import junit, sarif
+    from faircount.report.documents import junit, sarif
 
-    for path, render in ((gates.junit, junit.render), (gates.sarif, sarif.render)):
+    for path, render in ((gates.junit, junit), (gates.sarif, sarif)):
         if path is None:
             continue
         refuse_inputs(path, inputs)

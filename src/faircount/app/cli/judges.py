@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from faircount.analysis.judges.options import (
+from faircount.analysis.options import (
     SUMMARY,
     AgreeOptions,
     JudgesAndLabels,
@@ -37,7 +37,7 @@ def list_judges(_: Output) -> CommandResult:
 
 def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> CommandResult:
     """Run `judges try`."""
-    from faircount.analysis.trials import judge_report
+    from faircount.analysis.catalogue import judge_report
 
     trial = judges.try_judge(options.judge, text_of(options.text), options=[options, models])
     undecided = trial.decision is None
@@ -72,7 +72,7 @@ def evaluate(
     output: ReportOutput,
 ) -> CommandResult:
     """Run `judges evaluate`."""
-    from faircount.analysis.judges.quality_report import as_report
+    from faircount.analysis.judges.evaluation import as_report
 
     labels, expressions = _labels_and_judges(given)
     summary = SUMMARY if options.output is None else options.output

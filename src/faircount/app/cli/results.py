@@ -143,7 +143,7 @@ def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
 
 def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> CommandResult:
     """Run `results show`."""
-    from faircount.analysis.one_entry_report import as_report
+    from faircount.analysis.report import as_report
     from faircount.app import results
 
     if _is_file(entry.id) and not any(map(_is_file, files.names)):
@@ -167,7 +167,7 @@ def _is_file(name: str) -> bool:
 
 def power(options: PowerOptions, _: Output) -> CommandResult:
     """Run `results power`."""
-    from faircount.analysis.power_report import as_report
+    from faircount.analysis.report import as_report
     from faircount.app import results
 
     return CommandResult(report=as_report(results.power(options=options)), name="power")
@@ -229,7 +229,7 @@ def dataset_comparison(
 ) -> CommandResult:
     """Run `results dataset-comparison`."""
     from faircount.analysis.dataset_comparison import one_dataset
-    from faircount.analysis.dataset_comparison_report import as_report
+    from faircount.analysis.report import as_report
     from faircount.app import results
     from faircount.app.output_files import refuse_inputs
     from faircount.readers.inputs import expand

@@ -50,7 +50,7 @@ def resume(options: ResumeOptions, output: RunOutput) -> CommandResult:
 
 def plan(options: RunOptions, _: Output) -> CommandResult:
     """Run `plan`."""
-    from faircount.analysis.plan_report import as_report
+    from faircount.analysis.report import as_report
 
     return CommandResult(report=as_report(service.plan(options=options, listener=RunProgress())), name="plan")
 
@@ -64,7 +64,8 @@ def merge(options: MergeOptions) -> CommandResult:
 
 def bench(options: BenchOptions, _: Output) -> CommandResult:
     """Run `bench`."""
-    from faircount.analysis.bench_report import BenchRun, as_report, bench_results
+    from faircount.analysis.report import as_report
+    from faircount.analysis.run_reports import BenchRun, bench_results
     from faircount.runs.bench import bench
     from faircount.runs.journal import read_journal
 

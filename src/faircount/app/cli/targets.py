@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from faircount.analysis import catalogue, trials
+from faircount.analysis import catalogue
+from faircount.analysis import catalogue as trials
 from faircount.app import targets
 from faircount.app.cli.judges import text_of
 from faircount.app.cli.messages import note

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from faircount.analysis import problems
-from faircount.analysis.export import Export
-from faircount.analysis.exporting_columns import value_of
+from faircount.analysis.export import Export, value_of
 from faircount.analysis.options import AnalyzeOptions, ExportOptions
 from faircount.analysis.result_set import ResultSet, files_of, reading_options
 from faircount.app.notebook import tables
