@@ -18,7 +18,7 @@ from tools import cli_reference, statistics_reference
 import faircount
 from faircount import stats
 from faircount.app.cli import main
-from faircount.app.cli.parser import build_in_full
+from faircount.app.cli.commands import build_in_full
 from faircount.core import REGISTER
 from faircount.readers import FOLDER_VARIABLE
 from tests.conftest import some

@@ -17,7 +17,7 @@ import pytest
 from tools import pictures, screenshots
 
 import faircount
-from faircount.app.cli.parser import build_in_full
+from faircount.app.cli.commands import build_in_full
 from faircount.report import percent
 from tests.console_blocks import matches
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from faircount.app.cli.parser import build_in_full
+from faircount.app.cli.commands import build_in_full
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import faircount
 from faircount import stats
-from faircount.app.sample import write_sample
+from faircount.app import write_sample
 from faircount.core.model import Estimate, WithinStep
 from faircount.report.blocks import Bar, Bars
 from faircount.report.formats import estimate as in_figures

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from faircount.app.sample import write_sample
+from faircount.app import write_sample
 
 from .pictures import DEMO_SEED, FOLDER
 

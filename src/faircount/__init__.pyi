@@ -13,8 +13,8 @@ from faircount.app.judges import evaluate as evaluate
 from faircount.app.judges import rank as rank
 from faircount.app.judges import try_judge as try_judge
 from faircount.app.notebook.results import Results as Results
+from faircount.app.notebook.results import Summary as Summary
 from faircount.app.notebook.results import read as read
-from faircount.app.notebook.summary import Summary as Summary
 from faircount.app.rejudge import rejudge as rejudge
 from faircount.app.results import analyze as analyze
 from faircount.app.results import check as check

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 _MANY_OBJECTS = 200_000
 
 
-class _Answer(io.FileIO):
+class _StandardStream(io.FileIO):
     """A stream whose reader may go away: what it no longer reads is dropped, and the exit code stays what it is."""
 
     def write(self, data: Any, /) -> int:
@@ -39,12 +39,12 @@ def _settle_streams() -> None:
     os.close(lowest)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()))
-    sys.stdout, sys.stderr = _answer(sys.stdout, 1), _answer(sys.stderr, 2)
+    sys.stdout, sys.stderr = _stream(sys.stdout, 1), _stream(sys.stderr, 2)
 
 
-def _answer(stream: TextIO | None, number: int) -> TextIO:
+def _stream(stream: TextIO | None, number: int) -> TextIO:
     return io.TextIOWrapper(
-        io.BufferedWriter(_Answer(number, "wb", closefd=False)),
+        io.BufferedWriter(_StandardStream(number, "wb", closefd=False)),
         encoding="utf-8" if stream is None else stream.encoding,
         errors="backslashreplace",
         line_buffering=number == 2 or (stream is not None and stream.isatty()),

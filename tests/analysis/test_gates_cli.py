@@ -16,9 +16,9 @@ import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from faircount.app.cli.gating import apply_gates, fields_of_gates, refuse_gates
-from faircount.app.cli.parser import parse
-from faircount.app.cli.parts import SUMMARY_VARIABLE, BaselineGates
+from faircount.app.cli.commands import parse
+from faircount.app.cli.options import SUMMARY_VARIABLE, BaselineGates
+from faircount.app.cli.runner import apply_gates, fields_of_gates, refuse_gates
 from faircount.core import UsageError, option_fields, visible
 from faircount.version import __version__
 from tests.analysis.gate_results import analysis_with, cells, comparison_with

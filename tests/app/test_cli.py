@@ -23,7 +23,7 @@ import openpyxl
 import pytest
 
 from faircount.app.cli import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SYSTEM
-from faircount.app.cli.parser import build_in_full
+from faircount.app.cli.commands import build_in_full
 from faircount.version import __version__
 from tests.conftest import ROOT, Cli, Write, encode, interruptible, standard
 
@@ -182,7 +182,7 @@ def test_help_ends_with_the_exit_codes(cli: Cli, words: list[str]) -> None:
         (["results", "analyze", "--overvew", "x"], "--overvew (did you mean --overview?)"),
         (["results", "analyze", "--o", "x"], "ambiguous option: --o could match --overview, --output-format, --output"),
         (["results", "analyze", "x", "--level", "high"], "invalid float value: 'high'"),
-        (["results", "analyze", "x", "--definition", "garak"], "invalid choice: 'garak'"),
+        (["results", "analyze", "x", "--definition", "rebel"], "invalid choice: 'rebel'"),
         (["results", "analyze"], "no result file given"),
         (["results", "analyze", "-", "-"], "only once"),
         (["results", "analyze", "x\x1b[31m", "--sort", "\x1b[31m"], "invalid choice: '\\x1b[31m'"),

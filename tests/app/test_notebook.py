@@ -23,7 +23,7 @@ import faircount
 from faircount import InputError, UsageError
 from faircount.app import HOSTILE_RESPONSES, SampleFiles, write_sample
 from faircount.app.notebook import results as notebook
-from faircount.app.notebook import tables
+from faircount.app.notebook.results import as_table, spelled_out
 from faircount.query import QueryError
 from faircount.query.query import text_of
 from tests.conftest import Write, analysis_of, attack, row, some, standard
@@ -288,7 +288,7 @@ def column(write: Write, *values: object) -> pyarrow.ChunkedArray:
 def test_a_column_has_one_type_wherever_its_batches_end(
     write: Write, monkeypatch: pytest.MonkeyPatch, batch: int, values: list[Any], kind: str, expected: list[Any]
 ) -> None:
-    monkeypatch.setattr(tables, "BATCH_ROWS", batch)
+    monkeypatch.setattr("faircount.app.notebook.results.BATCH_ROWS", batch)
     found = column(write, *values)
     assert str(found.type) == kind
     assert found.to_pylist() == expected
@@ -316,13 +316,13 @@ def test_where_batches_end_changes_nothing(values: list[Any]) -> None:
     found = []
     for batch in (1, 3, 1000):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tables, "BATCH_ROWS", batch)
-            found.append(tables.as_table(["x"], [[value] for value in values]))
+            patch.setattr("faircount.app.notebook.results.BATCH_ROWS", batch)
+            found.append(as_table(["x"], [[value] for value in values]))
     first, *others = [(table.arrow["x"].type, table.arrow.to_pylist(), table.spelled_out) for table in found]
     assert others == [first, first]
     texts = str(first[0]) == "string"
     for value, cell in zip(values, first[1], strict=True):
-        assert cell["x"] == (tables.spelled_out(text_of(value)) if texts and value is not None else value)
+        assert cell["x"] == (spelled_out(text_of(value)) if texts and value is not None else value)
 
 
 @pytest.mark.shared

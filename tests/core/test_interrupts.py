@@ -313,9 +313,9 @@ MADE = {
         "sys.stdin = open(os.devnull)\n    labels._StandardInput()\n    time.sleep(0.1)",
     ),
     "an answer that is kept": (
-        "from faircount.chat import cache\nfrom pathlib import Path\nmodule = cache.tempfile",
+        "from faircount.chat import client\nfrom pathlib import Path\nmodule = client.tempfile",
         "mkstemp",
-        "try:\n        cache._write_whole(Path('out'), b'x')\n    finally:\n        os.unlink('out')",
+        "try:\n        client._write_whole(Path('out'), b'x')\n    finally:\n        os.unlink('out')",
     ),
 }
 
@@ -416,13 +416,13 @@ def test_what_a_clean_up_stumbles_over_is_still_an_interrupt(cli: Cli, monkeypat
         finally:
             raise ValueError("broken")
 
-    monkeypatch.setattr("faircount.app.cli.parser.parse", interrupted)
+    monkeypatch.setattr("faircount.app.cli.commands.parse", interrupted)
     ran = cli("results")
     assert (ran.code, ran.err) == (130, "faircount: interrupted\n")
 
 
 def test_an_error_after_an_interrupt_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.app.cli.parser.parse", broken)
+    monkeypatch.setattr("faircount.app.cli.commands.parse", broken)
     monkeypatch.setattr(interrupts._SignalState, "came", True)
     assert cli("results").code == 130
 
@@ -432,12 +432,12 @@ def broken(*_: object) -> None:
 
 
 def test_an_error_that_was_no_interrupt_keeps_its_exit_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.app.cli.parser.parse", broken)
+    monkeypatch.setattr("faircount.app.cli.commands.parse", broken)
     assert cli("results").code == 70
 
 
 def test_the_demo_ends_when_one_of_its_runs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faircount.app.cli.parser.parse", lambda _: argparse.Namespace(run=lambda _: 130))
+    monkeypatch.setattr("faircount.app.cli.commands.parse", lambda _: argparse.Namespace(run=lambda _: 130))
     with pytest.raises(KeyboardInterrupt):
         demo._quietly(["run"])
 

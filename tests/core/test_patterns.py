@@ -22,8 +22,8 @@ from tests.conftest import Cli, Write, encode, standard
 from tests.patterns import Found, collect, cost, hostile_texts
 
 _SMALL, _LARGE = 1_000, 4_000
-_QUICK = 0.001
-"""CPU seconds for the larger text that are not worth a second look: 0.25 s for a megabyte."""
+_QUICK = 0.0003
+"""CPU seconds for the larger text that are not worth a second look, on a quick machine too."""
 _TOO_LONG = 0.15
 _GROWTH = 8.0
 """Four times the text may take four times as long, and twice that on a machine that is busy; quadratic is 16."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faircount.app.cli import progress
-from faircount.app.cli.progress import ReadingBar
+from faircount.app.cli import terminal as progress
+from faircount.app.cli.terminal import ReadingBar
 from tests.app.test_cli import on_terminal
 from tests.conftest import Cli, Write, standard
 

@@ -104,7 +104,7 @@ FORMS = [
 
 def labelled(path: str) -> list[tuple[int, str]]:
     with read_labels([path]) as labels:
-        assert labels.doubts == ()
+        assert labels.problems == ()
         assert [item.label for item in labels] == [Decision.HIT, Decision.PASS] * (len(TEXTS) // 2)
         return [(int(item.place.rpartition(":")[2]), item.attempt.response or "") for item in labels]
 

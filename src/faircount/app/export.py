@@ -13,8 +13,18 @@ from msgspec.structs import replace
 
 from faircount.analysis.export import Export, as_page
 from faircount.analysis.options import EXPORTS, ExcelOptions, ExportOptions
-from faircount.app.options import ExportedFile, NewFileOptions, Workbook
-from faircount.app.output_files import AnyPath, Notice, beside_others, ignore, is_our_page, refuse_inputs, stem_of
+from faircount.app.options import (
+    AnyPath,
+    ExportedFile,
+    NewFileOptions,
+    Notice,
+    Workbook,
+    beside_others,
+    ignore,
+    is_our_page,
+    refuse_inputs,
+    stem_of,
+)
 from faircount.app.results import WrittenRows
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
@@ -36,9 +46,6 @@ _BEGINS_A_COMPANION = b'{"row": '
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _KNOWN_AS_OURS = ("xlsx", "html")
 
-Told = list[str]
-"""Sentences about what could not be written as it was."""
-
 
 def export(
     *paths: AnyPath,
@@ -58,8 +65,10 @@ def export(
         raise UsageError("--raw works only with csv")
     with Export([os.fspath(path) for path in paths], asked, progress) as table:
         path = _path(table, kind, place, notice)
-        told = _write_csv(table, path, place.force, raw=True) if place.raw else _WRITERS[kind](table, path, place.force)
-    return _written(table, path, told)
+        notes = (
+            _write_csv(table, path, place.force, raw=True) if place.raw else _WRITERS[kind](table, path, place.force)
+        )
+    return _written(table, path, notes)
 
 
 def convert_to_excel(
@@ -84,8 +93,8 @@ def convert_to_excel(
     )
     with Export([os.fspath(path) for path in paths], rows, progress) as table:
         path = _path(table, "xlsx", place, notice)
-        told = _write_workbook(table, path, place.force, _analysis(table, asked, command))
-    return _written(table, path, told)
+        notes = _write_workbook(table, path, place.force, _analysis(table, asked, command))
+    return _written(table, path, notes)
 
 
 # -- where it goes ----------------------------------------------------------------------------------------------
@@ -168,17 +177,19 @@ def _lines_to(path: str, *, force: bool) -> Iterator[Callable[[Iterable[bytes]],
             yield file.write_all
 
 
-# -- formats ----------------------------------------------------------------------------------------------------
+# -- formats ---------------------------------------------------------------------------------------------------
+
+# Each writer returns sentences about what could not be written as it was.
 
 
-def _write_jsonl(table: Export, path: str, force: bool) -> Told:
+def _write_jsonl(table: Export, path: str, force: bool) -> list[str]:
     with _lines_to(path, force=force) as write:
         for lines in table.lines():
             write(lines)
     return []
 
 
-def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> Told:
+def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> list[str]:
     from faircount.report.sheet import csv_lines
 
     with _lines_to(path, force=force) as write:
@@ -190,7 +201,7 @@ def _write_csv(table: Export, path: str, force: bool, *, raw: bool = False) -> T
     return []
 
 
-def _write_html(table: Export, path: str, force: bool) -> Told:
+def _write_html(table: Export, path: str, force: bool) -> list[str]:
     from faircount.report import html
 
     with NewFile(path, force=_may_replace(path, "html", force=force)) as file:
@@ -200,7 +211,7 @@ def _write_html(table: Export, path: str, force: bool) -> Told:
     return []
 
 
-def _write_parquet(table: Export, path: str, force: bool) -> Told:
+def _write_parquet(table: Export, path: str, force: bool) -> list[str]:
     from faircount.ledger import engine
     from faircount.report.parquet import write_parquet
 
@@ -210,16 +221,16 @@ def _write_parquet(table: Export, path: str, force: bool) -> Told:
         stored = write_parquet(
             file.write, beside, columns, table.rows(), lambda folder: engine.connect(folder=folder, threads=1)
         )
-    told = [
+    notes = [
         f"{name}: {counted(times, 'value')} did not fit the type of the column and became null"
         for name, times in stored.misfits.items()
     ]
     if stored.replaced:
-        told.append(f"{counted(stored.replaced, 'text')} contained lone surrogates, replaced by U+FFFD")
-    return told
+        notes.append(f"{counted(stored.replaced, 'text')} contained lone surrogates, replaced by U+FFFD")
+    return notes
 
 
-def _write_workbook(table: Export, path: str, force: bool, report: Report | None = None) -> Told:
+def _write_workbook(table: Export, path: str, force: bool, report: Report | None = None) -> list[str]:
     from faircount.report.xlsx import write_workbook
 
     companion = _companion(path)
@@ -228,15 +239,15 @@ def _write_workbook(table: Export, path: str, force: bool, report: Report | None
         written = write_workbook(
             path, table.rows(), _names(table), report, companion=Path(companion).name, overlong=overlong
         )
-    told = []
+    notes = []
     if written.cut:
         verb = "is" if written.cut == 1 else "are"
-        told.append(
+        notes.append(
             f"{counted(written.cut, 'text')} {verb} too long for a cell: shortened there, in full in {companion}"
         )
     if written.sheets > 1:
-        told.append(f"the rows are spread over {written.sheets} sheets")
-    return told
+        notes.append(f"the rows are spread over {written.sheets} sheets")
+    return notes
 
 
 class _Overlong:
@@ -256,7 +267,7 @@ class _Overlong:
         self._file.write_all(line.encode() for line in companion_lines([(row, column, text)]))
 
 
-_WRITERS: dict[str, Callable[[Export, str, bool], Told]] = {
+_WRITERS: dict[str, Callable[[Export, str, bool], list[str]]] = {
     "jsonl": _write_jsonl,
     "csv": _write_csv,
     "parquet": _write_parquet,
@@ -307,8 +318,7 @@ def _standard_input(table: Export) -> Iterator[None]:
 # -- messages ---------------------------------------------------------------------------------------------------
 
 
-def _written(table: Export, path: str, told: Sequence[str]) -> WrittenRows:
-    """Return what was written and what was not."""
+def _written(table: Export, path: str, notes: Sequence[str]) -> WrittenRows:
     place = "standard output" if path == STDOUT else path
     total, unit = (table.entries, ("entry", "entries")) if table.options.entries else (table.total, ("row", "rows"))
     number = counted(table.written, *unit)
@@ -321,6 +331,6 @@ def _written(table: Export, path: str, told: Sequence[str]) -> WrittenRows:
         total=total,
         written=table.written,
         sentence=f"wrote {number} to {place}",
-        notes=(*told, *empty, *table.problems()),
+        notes=(*notes, *empty, *table.problems()),
         damaged=table.damaged,
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from faircount.analysis import catalogue as trials
+from faircount.analysis import catalogue
 from faircount.analysis.options import (
     SUMMARY,
     AgreeOptions,
@@ -25,8 +25,7 @@ from faircount.analysis.options import (
     TryJudgeOptions,
     WorkOptions,
 )
-from faircount.app.options import Models
-from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs
+from faircount.app.options import AnyPath, Models, Notice, ignore, refuse_inputs
 from faircount.chat.settings import ChatSettings
 from faircount.components.factory import Context
 from faircount.config import setting_of
@@ -48,24 +47,24 @@ if TYPE_CHECKING:
     from faircount.analysis.judges.ranking import Ranking
 
 Progress = Callable[[], None]
-"""Hears of every item that was judged."""
+"""Is called for every item that was judged."""
 
 
-def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> trials.JudgeTrial:
+def try_judge(judge: str, text: str, *, options: Sequence[Options] = (), **keywords: Any) -> catalogue.JudgeTrial:
     """Return a judge's verdict on one response; options are the fields of `TryJudgeOptions` and `Models`."""
     asked, models = options_from({"judge": judge, "text": text, **keywords}, TryJudgeOptions, Models, given=options)
     (made,) = made_judges([asked.judge], setting_of(models))
-    # A row of spikee's has one text or a list of them.
-    told = list(asked.judge_arg)
+    # Rows have one text or a list of them.
+    arguments = list(asked.judge_arg)
     attempt = Attempt(
         asked.text,
         prompt=asked.prompt,
         expected=Expected(output=asked.expected),
         latency=asked.latency,
-        notes={"judge_args": told[0] if len(told) == 1 else told} if told else {},
+        notes={"judge_args": arguments[0] if len(arguments) == 1 else arguments} if arguments else {},
     )
     with contextlib.closing(made):
-        return trials.try_judge(made, attempt)
+        return catalogue.try_judge(made, attempt)
 
 
 def made_judges(expressions: Sequence[str], setting: Context) -> list[Judge]:
@@ -117,11 +116,11 @@ def evaluate(
         if place is not None:
             refuse_inputs(place, [*given.labels, *reading.results])
     items = read_labels(given.labels, reading)
-    with _saving(saved) as keep, _predicting(asked.predictions, made) as tell:
+    with _saving(saved) as keep, _predicting(asked.predictions, made) as write:
 
         def judged(item: Labelled, verdicts: Sequence[Verdict]) -> None:
             progress()
-            tell(item, verdicts)
+            write(item, verdicts)
 
         found = evaluation.evaluate(
             made,
@@ -129,8 +128,8 @@ def evaluate(
             asked,
             workers=work.workers,
             concurrency=(setting.chat or ChatSettings()).concurrency,
-            taken=keep,
-            told=judged,
+            on_item=keep,
+            on_verdicts=judged,
         )
     if asked.output is not None:
         update_file(asked.output, evaluation_document(found))
@@ -159,11 +158,11 @@ def _predicting(path: str | None, judges: Sequence[Judge]) -> Iterator[Callable[
     known = [(judge.called, judge.identity.digest) for judge in judges]
     with NewFile(path, force=True) as file:
 
-        def tell(item: Labelled, verdicts: Sequence[Verdict]) -> None:
+        def write(item: Labelled, verdicts: Sequence[Verdict]) -> None:
             for (called, digest), verdict in zip(known, verdicts, strict=True):
                 file.write(prediction_line(called, digest, item, verdict))
 
-        yield tell
+        yield write
 
 
 def rank(*summaries: AnyPath, options: RankOptions | None = None, **keywords: Any) -> Ranking:
@@ -244,7 +243,12 @@ def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
     from faircount.analysis.judges.summary import merged, read_summary, summary_of
 
     summary_of(document, "the new summary")
-    _make_folder(path)
+    if not path:
+        raise UsageError("-o: an empty name is no file; name one")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error
     with _alone(path):
         old = read_summary(path).document if Path(path).is_file() else {}
         whole = merged(old, document)
@@ -252,15 +256,6 @@ def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
         with whole_file(path) as file:
             file.write(text.encode())
     return whole
-
-
-def _make_folder(path: str) -> None:
-    if not path:
-        raise UsageError("-o: an empty name is no file; name one")
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

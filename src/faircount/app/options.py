@@ -1,11 +1,17 @@
-"""Options of calls that write files or ask models. The command line needs them early: nothing heavy is imported."""
+"""Options of calls that write files or ask models, and what keeps a file from being written over another.
+
+The command line needs the options early: nothing heavy is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from faircount.analysis.options import EXPORTS
+from faircount.core.errors import UsageError
 from faircount.core.options import Option, Options
 
 Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
@@ -68,7 +74,7 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
 
 
 class NewFileOptions(Options, frozen=True, kw_only=True):
-    """Where a new file goes; without a name, under one like spikee's."""
+    """Where a new file goes; without a name, under one that is always new."""
 
     output: str | None = None
     tag: str | None = None
@@ -127,3 +133,66 @@ class LabelSheet(NewFileOptions, frozen=True, kw_only=True):
     output: Annotated[
         str, output_file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")
     ] = "labels.jsonl"
+
+
+# -- where files go ----------------------------------------------------------------------------------------------
+
+AnyPath = str | os.PathLike[str]
+Notice = Callable[[str], None]
+"""Is called with a sentence that the user should know and no error says."""
+_START_OF_A_PAGE = 4096
+_COMPRESSED, _RECORDS = (".gz", ".zst"), (".jsonl", ".json")
+
+
+def ignore(*_: object) -> None:
+    """Do nothing about progress or a notice."""
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a file of records without its folder and what says how it is written: x of a/x.jsonl.gz."""
+    from pathlib import Path
+
+    stem = Path(name).name
+    for suffix in (*_COMPRESSED, *_RECORDS):
+        stem = stem.removesuffix(suffix)
+    return stem
+
+
+def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
+    """Raise if a file to be written is one of the inputs."""
+    from pathlib import Path
+
+    for name in inputs:
+        if Path(path).exists() and Path(name).exists() and Path(path).samefile(name):
+            raise UsageError(f"{path}: is an input; write the output to another file")
+
+
+def refuse_same_file(names: str, *paths: AnyPath | None) -> None:
+    """Raise if two of the files to be written are the same; `names` are those of the options that name them."""
+    places = [os.path.realpath(path) for path in paths if path]
+    if len(set(places)) < len(places):
+        raise UsageError(f"{names} must be different files")
+
+
+def beside_others(path: str, may_be_written: Callable[[str], bool], notice: Notice) -> str:
+    """Return where a file goes whose name the user did not choose: with a number, if another's file is in the way."""
+    from pathlib import Path
+
+    suffix = Path(path).suffix
+    names = itertools.chain([path], (f"{path.removesuffix(suffix)}_{number}{suffix}" for number in itertools.count(2)))
+    place = next(filter(may_be_written, names))
+    if place != path:
+        notice(f"{path}: already exists and was not written by Faircount; writing {place} instead")
+    return place
+
+
+def is_our_page(path: str) -> bool:
+    """Return whether a file is a page that Faircount wrote."""
+    from pathlib import Path
+
+    from faircount.report import html
+
+    if Path(path).is_file():
+        with contextlib.suppress(OSError), Path(path).open(encoding="utf-8", errors="replace") as file:
+            return html.is_ours(file.read(_START_OF_A_PAGE))
+    return False

@@ -16,9 +16,18 @@ from msgspec.structs import replace
 from faircount.analysis.options import RejudgeOptions
 from faircount.analysis.rejudge.panel import Panel
 from faircount.analysis.rejudge.rejudge import FlipTexts, Rejudged, RejudgedFile, Rejudging, rejudged
-from faircount.app.options import Models, RejudgeFiles
-from faircount.app.output_files import AnyPath, Notice, ignore, refuse_inputs, refuse_same_file, stem_of
+from faircount.app.options import (
+    AnyPath,
+    Models,
+    Notice,
+    RejudgeFiles,
+    ignore,
+    refuse_inputs,
+    refuse_same_file,
+    stem_of,
+)
 from faircount.chat.settings import ChatSettings, Prices
+from faircount.compat.tools import with_judge_options
 from faircount.components.factory import Context
 from faircount.components.spec import parse, render
 from faircount.config import setting_of
@@ -35,7 +44,6 @@ from faircount.readers import inputs
 from faircount.readers.cache import default_folder
 
 STORE_FOLDER = "verdicts"
-_SPIKEE = "spikee:"
 _LONGEST_NAME = 200
 _NAMES_SHOWN = 3
 
@@ -80,7 +88,7 @@ def rejudge(
     notes: list[Notes] = []
     with contextlib.closing(panel), _store(where, notice) as store:
         for name in files:
-            with _kept_so_far(store, notice), Rejudging(name, panel, store, asked, heard=progress) as work:
+            with _kept_so_far(store, notice), Rejudging(name, panel, store, asked, on_verdict=progress) as work:
                 if reverses and not work.of_tests:
                     notice(
                         f"{work.name}: this judge hits on refusals, and a hit counts as a success, so every refused "
@@ -107,9 +115,15 @@ def _one(work: Rejudging, where: RejudgeFiles, files: list[str], prices: Prices)
     work.ask()
     if not work.judged:
         found = work.result(None)
-        if found.refused:
-            raise UsageError(_nobody(found))
-        return found
+        if not found.refused:
+            return found
+        names = ", ".join(list(found.not_allowed)[:_NAMES_SHOWN])
+        if not names:
+            raise UsageError(f"{found.source.path}: its rows name no judge; name one with --judge")
+        raise UsageError(
+            f"{found.source.path}: its rows name judges that are not allowed ({names}); allow them with "
+            "--allow-judge NAME=JUDGE, or name one judge for all rows with --judge"
+        )
     with place as file:
         for lines in work.lines():
             file.write_all(lines)
@@ -126,17 +140,6 @@ def _place(name: str, where: RejudgeFiles, files: list[str]) -> NewFile:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{path}: cannot be written: no permission in {folder}; name a file with --rejudged")
     return NewFile(path, force=where.force, may_number=where.rejudged is None)
-
-
-def _nobody(found: RejudgedFile) -> str:
-    """Return why no row of a file can be judged, and what to do."""
-    names = ", ".join(list(found.not_allowed)[:_NAMES_SHOWN])
-    if not names:
-        return f"{found.source.path}: its rows name no judge; name one with --judge"
-    return (
-        f"{found.source.path}: its rows name judges that are not allowed ({names}); allow them with "
-        "--allow-judge NAME=JUDGE, or name one judge for all rows with --judge"
-    )
 
 
 # -- what was asked for -----------------------------------------------------------------------------------------
@@ -160,7 +163,11 @@ def _files(paths: Sequence[AnyPath], where: RejudgeFiles, notice: Notice) -> lis
 
 def _panel(where: RejudgeFiles, options: RejudgeOptions, setting: Context) -> Panel:
     def made(expression: str) -> Judge:
-        judge = make_judge(_with_options(expression, options.judge_options), setting)
+        if options.judge_options is not None:
+            call = parse(expression)
+            given = with_judge_options(call, options.judge_options)
+            expression = expression if given is call else render(given)
+        judge = make_judge(expression, setting)
         if not where.dry_run:
             for part in every_part(judge):
                 part.ready()
@@ -182,14 +189,6 @@ def _allowed(where: RejudgeFiles, setting: Context) -> Mapping[str, str]:
             raise UsageError(f"--allow-judge {words}: expected NAME or NAME=JUDGE")
         allowed[name] = expression or name
     return allowed
-
-
-def _with_options(expression: str, options: str | None) -> str:
-    """Return an expression that gives a judge of spikee's its options, as spikee does."""
-    call = parse(expression)
-    if options is None or not call.name.casefold().startswith(_SPIKEE) or "judge_options" in call.parameters:
-        return expression
-    return render(replace(call, parameters={**call.parameters, "judge_options": options}))
 
 
 # -- where things are -------------------------------------------------------------------------------------------
@@ -223,7 +222,7 @@ def _kept_so_far(store: VerdictStore | None, notice: Notice) -> Iterator[None]:
 
 
 def _beside(name: str) -> str:
-    """Return where rejudged rows go: beside the input, under the name that spikee would give them."""
+    """Return where rejudged rows go: beside the input, under a name that says what they are and when."""
     source = Path("results_stdin.jsonl" if name == STDIN else name)
     stem = stem_of(source.name)
     rest = stem.partition("_")[2] or stem

@@ -1,6 +1,6 @@
 """Calls about results: analyze, compare, check, show, power, gate; new datasets made of results, sheets to label.
 
-A new dataset without a name gets one like spikee's, which is always new. Nothing heavy is imported before it is needed.
+A new dataset without a name gets one that is always new. Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,16 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.options import ComparedFile, ExtractedFile, LabelSheet, NewFileOptions
-from faircount.app.output_files import AnyPath, ignore, refuse_inputs, stem_of
+from faircount.app.options import (
+    AnyPath,
+    ComparedFile,
+    ExtractedFile,
+    LabelSheet,
+    NewFileOptions,
+    ignore,
+    refuse_inputs,
+    stem_of,
+)
 from faircount.core.errors import UsageError
 from faircount.core.options import Options, options_from
 from faircount.io.new_file import SUFFIX, NewFile
@@ -198,13 +206,13 @@ def dataset_comparison(
 
 
 def _comparison_path(dataset: str, place: ComparedFile) -> str:
-    """Return where the new dataset goes: where the user says, else to where spikee would write it."""
+    """Return where the new dataset goes: where the user says, else to a new name in the folder of datasets."""
     path = _named(place, standard_output="the report")
     if path is not None:
         if path.lower().endswith(_REPORT_SUFFIXES):
             raise UsageError(f"-o {path}: -o names the new dataset, a JSONL file; name the report with --report")
         return path
-    # What the name takes over from that of the dataset is as in spikee.
+    # Numbers and marks that generators of datasets begin names with are not repeated.
     stem = re.sub(r"^[0-9]+-", "", stem_of(dataset)).removeprefix("seeds-")
     parts = ["comparison", stem, *([] if place.tag is None else [place.tag])]
     name = _compact("_".join(_compact(part, _LONGEST_PART) for part in parts), _LONGEST_NAME)
@@ -252,7 +260,12 @@ def sample_for_labels(
 
     asked, place = options_from(keywords, SampleOptions, LabelSheet, given=options)
     sheet, force = place.output, place.force
-    _refuse_sheet(sheet, sheet + DESIGN_SUFFIX, force=force)
+    # Known before anything is read: hours of labelling are not to be replaced by a slip.
+    if Path(sheet).suffix.casefold() not in _SHEETS:
+        raise UsageError(f"-o {sheet}: a label sheet must be .jsonl or .xlsx")
+    for name in (sheet, sheet + DESIGN_SUFFIX):
+        if os.path.lexists(name) and not force:
+            raise UsageError(f"{name}: already exists; overwrite it with --force, or name another file with -o")
     sample = draw([os.fspath(path) for path in paths], asked, progress)
     for target in (sheet, sheet + DESIGN_SUFFIX):
         refuse_inputs(target, [name for name, _ in sample.files])
@@ -260,15 +273,6 @@ def sample_for_labels(
     with NewFile(sheet + DESIGN_SUFFIX, force=force) as file:
         file.write(json.dumps(design(sample), indent=2).encode() + b"\n")
     return sample
-
-
-def _refuse_sheet(path: str, beside: str, *, force: bool) -> None:
-    """Raise for what can be known before anything is read: hours of labelling are not to be replaced by a slip."""
-    if Path(path).suffix.casefold() not in _SHEETS:
-        raise UsageError(f"-o {path}: a label sheet must be .jsonl or .xlsx")
-    for name in (path, beside):
-        if os.path.lexists(name) and not force:
-            raise UsageError(f"{name}: already exists; overwrite it with --force, or name another file with -o")
 
 
 def _write_sheet(path: str, sample: Sample, *, force: bool) -> None:

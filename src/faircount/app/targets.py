@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.catalogue import AttackTrial, RequestError, TargetTrial
 from faircount.app.judges import made_judges
-from faircount.app.options import Models
-from faircount.app.output_files import Notice, ignore
+from faircount.app.options import Models, Notice, ignore
 from faircount.chat.settings import ChatSettings
 from faircount.components.code import in_short
 from faircount.components.factory import Context
@@ -48,8 +47,8 @@ def try_target(
     chat = replace(setting_of(asked).chat or ChatSettings(), timeout=asked.timeout, tries=asked.tries)
     made = make_target(asked.target, Context(chat, tell=notice), target_args=asked.target_args)
     answer, error, seconds = run_in_a_loop(lambda: _asked(made, request))
-    told = error or answer
-    given: dict[str, Any] = {"tries": told.tries, "waited": told.waited} if told is not None else {}
+    outcome = error or answer
+    given: dict[str, Any] = {"tries": outcome.tries, "waited": outcome.waited} if outcome is not None else {}
     if error is not None:
         given |= {
             "blocked": error.kind == BLOCKED,
@@ -173,8 +172,8 @@ async def _sent(target: Target, entry: Entry, sent: Step, metric: EntryMetric | 
     if metric is None:
         return Step(sent.messages, answer.output, note=sent.note)
     case = AttackCase(name=entry.name, messages=tuple(sent.messages), metrics=(metric,), fields=entry.fields)
-    told = metric.measure(case, output_record(answer))
-    return Step(sent.messages, answer.output, success=told.success, score=told.score, note=sent.note)
+    measured = metric.measure(case, output_record(answer))
+    return Step(sent.messages, answer.output, success=measured.success, score=measured.score, note=sent.note)
 
 
 def _fields(pairs: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from faircount.app.cli.messages import error_line
+from faircount.app.cli.terminal import error_line
 from faircount.core import interrupts
 from faircount.core.errors import FaircountError
 from faircount.core.text import clip_middle
@@ -22,14 +22,14 @@ EXIT_INTERRUPTED = interrupts.EXIT_INTERRUPTED
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    from faircount.app.cli.parser import parse
+    from faircount.app.cli.commands import parse
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
-        from faircount.app.cli.progress import QUIET
+        from faircount.app.cli.terminal import QUIET
 
         QUIET.set(arguments.quiet)
         code = int(arguments.run(arguments))

@@ -1,11 +1,25 @@
-"""Every command: its name, its help, its options and its function, as a table. Nothing heavy is imported."""
+"""Every command as a table: its name, its help, its options and its function; and the command line made of it.
+
+Only the argument parser is imported here.
+"""
 
 from __future__ import annotations
 
-from faircount.app.cli.parsing import Command, Noun
+import argparse
+import functools
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-_PARTS, _RESULTS, _RUNNING = "faircount.app.cli.parts:", "faircount.analysis.options:", "faircount.runs.options:"
-_JUDGES = "faircount.analysis.judges.options:"
+from faircount.app.cli.parser import EXIT_CODES, Command, Noun, Parser
+from faircount.version import __version__
+
+if TYPE_CHECKING:
+    from faircount.app.cli.options import Completion
+    from faircount.app.cli.runner import CommandResult
+
+_PARTS, _RESULTS, _RUNNING = "faircount.app.cli.options:", "faircount.analysis.options:", "faircount.runs.options:"
+_JUDGES = "faircount.analysis.options:"
 _INPUTS, _OUTPUT, _PAGES, _REPORT = (_PARTS + name for name in ("Inputs", "Output", "PageOutput", "ReportOutput"))
 _GATES, _BASELINE_GATES = (_PARTS + name for name in ("Gates", "BaselineGates"))
 _APP = "faircount.app.options:"
@@ -15,14 +29,14 @@ _LABELS = (_JUDGES + "JudgesAndLabels", "faircount.readers.label_types:LabelOpti
 _SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
 _PURPOSE = "Use attacks only on systems that you own or are authorised to test."
 _OF_SPIKEE = {
-    "--target-options": 'use --target-args \'{"target_options": "TEXT"}\' for spikee\'s own targets, --model NAME for '
-    "the target openai",
-    "--max-retries": "use --tries N, which includes the first request, so N is one more",
-    "--judge-options": "use --model NAME, the model for LLM judges",
-    "--throttle": "use --requests-per-minute N, a limit on all requests together",
-    "--tag": "use --journal FILE to name the journal",
-    "--resume-file": "use faircount resume JOURNAL",
-    "--auto-resume": "use faircount resume JOURNAL",
+    "--target-options": 'a spikee option; use --target-args \'{"target_options": "TEXT"}\' for spikee\'s own targets, '
+    "--model NAME for the target openai",
+    "--max-retries": "a spikee option; use --tries N, which includes the first request, so N is one more",
+    "--judge-options": "a spikee option; use --model NAME, the model for LLM judges",
+    "--throttle": "a spikee option; use --requests-per-minute N, a limit on all requests together",
+    "--tag": "a spikee option; use --journal FILE to name the journal",
+    "--resume-file": "a spikee option; use faircount resume JOURNAL",
+    "--auto-resume": "a spikee option; use faircount resume JOURNAL",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
 
@@ -95,7 +109,7 @@ RESULTS = Noun(
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"
             "with a high or a low success rate to a new dataset.",
             "faircount.app.cli.results:dataset_comparison",
-            (_INPUTS, _PARTS + "Dataset", _RESULTS + "DatasetComparisonOptions", _APP + "ComparedFile", _REPORT),
+            (_INPUTS, _PARTS + "DatasetName", _RESULTS + "DatasetComparisonOptions", _APP + "ComparedFile", _REPORT),
             ("faircount results dataset-comparison --dataset-file my.jsonl results/results_*.jsonl -n 50",),
         ),
         Command(
@@ -202,7 +216,7 @@ JUDGES = Noun(
             "list",
             "list the available judges and what they look for",
             "List the built-in judges, those of installed packages, and which other tools' judges can be used.",
-            "faircount.app.cli.judges:list_judges",
+            "faircount.app.cli.components:list_judges",
             (_OUTPUT,),
             ("faircount judges list --output-format json",),
         ),
@@ -210,7 +224,7 @@ JUDGES = Noun(
             "try",
             "apply one judge to one text and explain the verdict",
             "Show a judge's verdict on one response: decision, score, reason, and the words that decided it.",
-            "faircount.app.cli.judges:try_judge",
+            "faircount.app.cli.components:try_judge",
             (_JUDGES + "TryJudgeOptions", _MODELS, _OUTPUT),
             (
                 "faircount judges try refusal 'I cannot help with that.'",
@@ -222,7 +236,7 @@ JUDGES = Noun(
             "measure judges against labelled data",
             "Measure judges against labelled data: precision, recall and F1 for hits and for passes, with\n"
             "intervals. The results are added to a summary file; judges measured earlier stay in it.",
-            "faircount.app.cli.judges:evaluate",
+            "faircount.app.cli.components:evaluate",
             (*_LABELS, _JUDGES + "MeasureOptions", _MODELS, _WORK, _REPORT),
             ("faircount judges evaluate --labels labelled.csv refusal 'contains(text=\"sorry\")'",),
         ),
@@ -230,7 +244,7 @@ JUDGES = Noun(
             "rank",
             "rank judges by F1, best first",
             "Rank the judges in one or more summaries from Faircount or garak, best first.",
-            "faircount.app.cli.judges:rank",
+            "faircount.app.cli.components:rank",
             (_JUDGES + "RankOptions", _OUTPUT),
             (f"faircount judges rank {_SUMMARY} --by hit_precision",),
         ),
@@ -238,7 +252,7 @@ JUDGES = Noun(
             "agree",
             "measure how far judges and raters agree, and show where they disagree",
             "Measure how far judges and human raters agree beyond chance, and show where they disagree.",
-            "faircount.app.cli.judges:agree",
+            "faircount.app.cli.components:agree",
             (*_LABELS, _JUDGES + "AgreeOptions", _MODELS, _WORK, _OUTPUT),
             ("faircount judges agree --labels labelled.csv refusal 'not(mitigation-bypass)'",),
         ),
@@ -254,7 +268,7 @@ TARGETS = Noun(
             "list",
             "list the available targets",
             "List the available targets: servers, programs, code, saved results and simulations.",
-            "faircount.app.cli.targets:list_targets",
+            "faircount.app.cli.components:list_targets",
             (_OUTPUT,),
             ("faircount targets list --output-format markdown",),
         ),
@@ -263,7 +277,7 @@ TARGETS = Noun(
             "send one prompt to one target",
             "Send one prompt to a target and show the result: the answer with its time, tokens and cost, the\n"
             "decision of a guardrail, or the error. Nothing is judged or saved.",
-            "faircount.app.cli.targets:try_target",
+            "faircount.app.cli.components:try_target",
             (_RUNNING + "TryTargetOptions", _OUTPUT),
             (
                 "faircount targets try simulated 'What is 17 + 25?'",
@@ -283,7 +297,7 @@ ATTACKS = Noun(
             "list",
             "list the available attacks and what they do",
             f"List the built-in attacks, those of installed packages, and whether spikee's can be used.\n{_PURPOSE}",
-            "faircount.app.cli.targets:list_attacks",
+            "faircount.app.cli.components:list_attacks",
             (_OUTPUT,),
             ("faircount attacks list --output-format json",),
         ),
@@ -292,7 +306,7 @@ ATTACKS = Noun(
             "show what an attack sends for one prompt, and optionally send it",
             "Show what an attack sends for one prompt. With --target it is actually sent, and with --judge it\n"
             f"stops at the first success. {_PURPOSE}",
-            "faircount.app.cli.targets:try_attack",
+            "faircount.app.cli.components:try_attack",
             (_RUNNING + "TryAttackOptions", _MODELS, _OUTPUT),
             (
                 "faircount attacks try best-of-n 'Say the secret word.' --iterations 3",
@@ -312,9 +326,9 @@ CACHE = Noun(
             "show",
             "show where the cache is and how large it is",
             "Show where the cache is and how large it is.",
-            "faircount.app.cli.cache:show",
+            "faircount.app.cli.results:show_cache",
         ),
-        Command("clear", "delete the cache", "Delete the cache.", "faircount.app.cli.cache:clear"),
+        Command("clear", "delete the cache", "Delete the cache.", "faircount.app.cli.results:clear_cache"),
     ),
 )
 
@@ -330,7 +344,7 @@ OTHERS = (
         "completion",
         "print a shell completion script",
         "Print a script that completes commands and options in a shell.",
-        "faircount.app.cli.completion:completion",
+        "faircount.app.cli.commands:completion",
         (_PARTS + "Completion",),
         ('eval "$(faircount completion bash)"', "faircount completion zsh > _faircount"),
     ),
@@ -338,3 +352,67 @@ OTHERS = (
 
 ALL: tuple[Noun | Command, ...] = (RESULTS, *RUNS, JUDGES, TARGETS, ATTACKS, CACHE, *OTHERS)
 """Everything that may come first on the command line, in the order of the help."""
+
+
+# -- the command line -------------------------------------------------------------------------------------------
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; wrong words end with exit code 2 and a hint."""
+    parser = build()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(build_in_full())
+    arguments = parser.parse_args(_in_full(argv, parser.shortcuts))
+    arguments.words = tuple(argv)
+    return arguments
+
+
+def _in_full(argv: Sequence[str], shortcuts: Sequence[str]) -> list[str]:
+    """Return a command line with `results` before its commands, which may stand alone, and `analyze` so spelled."""
+    words = list(argv)
+    places = [place for place, word in enumerate(words) if not word.startswith("-")][:2]
+    for place in places[: 2 if words[places[0]] == "results" else 1] if places else ():
+        words[place] = {"analyse": "analyze"}.get(words[place], words[place])
+    if places and words[places[0]] in shortcuts:
+        words.insert(places[0], "results")
+    return words
+
+
+@functools.cache
+def build() -> Parser:
+    """Return the parser of the whole command line; that of a command is made when it is chosen."""
+    parser = Parser(
+        prog="faircount",
+        description="Run red-teaming, benchmark and guardrail tests of language models, and analyse their results:\n"
+        "rates with confidence intervals, comparisons, and the evidence behind them.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="hide progress")
+    parser.add_argument("-V", "--version", action="version", version=f"faircount {__version__}")
+    parser.add_commands(ALL)
+    parser.shortcuts = tuple(command.name for command in RESULTS.commands)
+    return parser
+
+
+def build_in_full() -> Parser:
+    """Return the parser with those of all commands."""
+    _make_all(build())
+    return build()
+
+
+def _make_all(parser: Parser) -> None:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name in action.choices:
+                _make_all(action.choices[name])
+
+
+def completion(options: Completion) -> CommandResult:
+    """Return the script that lets a shell ask this program what may come next."""
+    from argcomplete.shell_integration import shellcode
+
+    from faircount.app.cli.runner import CommandResult
+
+    return CommandResult(text=shellcode(["faircount"], shell=options.shell).rstrip("\n") + "\n")

@@ -11,12 +11,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from faircount.app.cli.output import show
-from faircount.app.cli.parts import Demo
-from faircount.app.cli.runner import CommandResult
-from faircount.app.sample import SampleFiles, write_sample
-from faircount.app.sample_datasets import write_datasets
-from faircount.app.sample_tests import write_tests
+from faircount.app.cli.options import Demo
+from faircount.app.cli.runner import CommandResult, show
+from faircount.app.sample import SampleFiles, write_datasets, write_sample, write_tests
 from faircount.core.errors import UsageError
 from faircount.core.interrupts import EXIT_INTERRUPTED
 from faircount.report.blocks import Findings, Report
@@ -38,11 +35,19 @@ def demo(options: Demo) -> CommandResult:
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
     _say(f"Sample results from simulated targets are in {folder}. The start of each report:")
-    _show_analyses(files)
-    _show_comparison(files)
-    _show_runs(folder)
-    _show_page(folder)
-    _next_steps(files)
+    _show_reports(files, folder)
+    page = str(folder / "report.html")
+    words = [*ANALYZE, str(folder), "-o", page]
+    _quietly(words)
+    _step("Everything on one page", words)
+    _say(f"\nOpen the page: {shlex.join([_OPEN_WITH.get(sys.platform, 'xdg-open'), page])}")
+    _say("\nTry next:")
+    for words, meaning in (
+        ([*ANALYZE, str(files.dynamic)], "a dynamic attack, in a file with a damaged line"),
+        ([*ANALYZE, str(files.plain[2]), "--fail-on", "asr.high > 15%"], "a gate: exit code 1 if it fails"),
+        ([*ANALYZE, "YOUR_RESULTS"], "your own files"),
+    ):
+        _say(f"  {shlex.join(['faircount', *words])}\n      {meaning}")
     return CommandResult()
 
 
@@ -52,22 +57,25 @@ def demo(options: Demo) -> CommandResult:
 def _run_benchmark(folder: Path) -> None:
     """Run a small benchmark against a simulated target, with a new journal each time."""
     tests, journal, results = write_tests(folder), folder / "run.jsonl", folder / "results"
-    _remove(journal, *results.glob("test_results_*.json"))
+    for old in (journal, *results.glob("test_results_*.json")):
+        old.unlink(missing_ok=True)
     _quietly(["run", str(tests), "--target", TARGET, "--journal", str(journal), "--output-folder", str(results)])
 
 
 def _run_guardrail(folder: Path) -> None:
     """Run attacks and benign prompts against a simulated guardrail, with new journals each time."""
-    datasets, results = write_datasets(folder), folder / "results"
-    _remove(*results.glob("*.jsonl"))
-    for dataset, name in ((datasets.attacks, "guardrail"), (datasets.benign, "guardrail_benign")):
+    attacks, benign = write_datasets(folder)
+    results = folder / "results"
+    for old in results.glob("*.jsonl"):
+        old.unlink()
+    for dataset, name in ((attacks, "guardrail"), (benign, "guardrail_benign")):
         journal = str(results / f"{name}.jsonl")
         _quietly(["run", str(dataset), "--target", GUARDRAIL, "--output-folder", str(results), "--journal", journal])
 
 
 def _quietly(words: list[str]) -> None:
     """Run a command without what it prints: that is analysed afterwards."""
-    from faircount.app.cli.parser import parse
+    from faircount.app.cli.commands import parse
 
     arguments = parse(words)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -76,16 +84,11 @@ def _quietly(words: list[str]) -> None:
         raise KeyboardInterrupt
 
 
-def _remove(*files: Path) -> None:
-    for old in files:
-        old.unlink(missing_ok=True)
-
-
 def _make_sample(folder: Path, seed: int) -> SampleFiles:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from faircount.app.cli.progress import QUIET
+    from faircount.app.cli.terminal import QUIET
 
     console = Console(stderr=True)
     columns = (TextColumn("Generating sample results"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
@@ -99,22 +102,15 @@ def _make_sample(folder: Path, seed: int) -> SampleFiles:
 # -- what is shown ----------------------------------------------------------------------------------------------
 
 
-def _show_analyses(files: SampleFiles) -> None:
-    plain = [str(path) for path in files.plain]
-    _step("Three targets on one dataset", [*ANALYZE, str(files.plain[0].parent / "results_bot-*_sample_1*.jsonl")])
-    _show_beginning(_analysis(plain), sections=2)
-
-
-def _show_comparison(files: SampleFiles) -> None:
+def _show_reports(files: SampleFiles, folder: Path) -> None:
     from faircount.analysis.compare.compare import compare_files
     from faircount.analysis.compare.report import as_report
 
-    pair = [str(path) for path in files.plain[1:]]
-    _step("Is the third target better than the second?", ["results", "compare", *pair])
-    _show_beginning(as_report(compare_files(pair)))
-
-
-def _show_runs(folder: Path) -> None:
+    plain = [str(path) for path in files.plain]
+    _step("Three targets on one dataset", [*ANALYZE, str(files.plain[0].parent / "results_bot-*_sample_1*.jsonl")])
+    _show_beginning(_analysis(plain), sections=2)
+    _step("Is the third target better than the second?", ["results", "compare", *plain[1:]])
+    _show_beginning(as_report(compare_files(plain[1:])))
     journal, attacks = folder / "benchmark" / "run.jsonl", folder / "attacks" / "results" / "guardrail.jsonl"
     benign = str(attacks.with_name("guardrail_benign.jsonl"))
     _step("A test run, made with `faircount run`", [*ANALYZE, str(journal)])
@@ -139,24 +135,6 @@ def _show_beginning(report: Report, sections: int = 1) -> None:
         for section in report.sections[:sections]
     )
     show(Report(tuple(first)), "console", None)
-
-
-def _show_page(folder: Path) -> None:
-    page = str(folder / "report.html")
-    words = [*ANALYZE, str(folder), "-o", page]
-    _quietly(words)
-    _step("Everything on one page", words)
-    _say(f"\nOpen the page: {shlex.join([_OPEN_WITH.get(sys.platform, 'xdg-open'), page])}")
-
-
-def _next_steps(files: SampleFiles) -> None:
-    _say("\nTry next:")
-    for words, meaning in (
-        ([*ANALYZE, str(files.dynamic)], "a dynamic attack, in a file with a damaged line"),
-        ([*ANALYZE, str(files.plain[2]), "--fail-on", "asr.high > 15%"], "a gate: exit code 1 if it fails"),
-        ([*ANALYZE, "YOUR_RESULTS"], "your own files"),
-    ):
-        _say(f"  {shlex.join(['faircount', *words])}\n      {meaning}")
 
 
 def _step(title: str, words: list[str]) -> None:

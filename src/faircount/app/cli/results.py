@@ -1,11 +1,11 @@
-"""The commands about results."""
+"""The commands about results, and about the cache of parsed files."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -22,11 +22,10 @@ from faircount.analysis.options import (
     SampleOptions,
     ShowOptions,
 )
-from faircount.app.cli.gating import against_baseline, with_gates
-from faircount.app.cli.messages import note
-from faircount.app.cli.parts import (
+from faircount.app import results
+from faircount.app.cli.options import (
     BaselineGates,
-    Dataset,
+    DatasetName,
     Details,
     EntryId,
     Gates,
@@ -35,7 +34,8 @@ from faircount.app.cli.parts import (
     PrintedReport,
     ReportOutput,
 )
-from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult, Files
+from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult, Files, against_baseline, with_gates
+from faircount.app.cli.terminal import note
 from faircount.app.options import (
     ComparedFile,
     ExportedFile,
@@ -46,6 +46,11 @@ from faircount.app.options import (
     Workbook,
 )
 from faircount.core.errors import InputError, UsageError
+from faircount.core.findings import counted
+from faircount.core.text import inert_lines, visible
+
+if TYPE_CHECKING:
+    from faircount.readers.cache import Cache
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
@@ -59,9 +64,11 @@ def analyze(
     """Run `results analyze`."""
     from faircount.analysis.evidence import made_with
     from faircount.analysis.report import as_report
-    from faircount.app import results
+    from faircount.readers.inputs import expand
 
-    details = _shows_details(shown.details or options.combine, output, files.names)
+    # Pages and documents show every file at length, the console where there are few.
+    at_length = output.format in ("html", "json", "xlsx") or len(expand(files.names)) <= FILES_AT_LENGTH
+    details = shown.details or options.combine or at_length
     options = replace(
         options,
         by=with_gates(options.by, gates),
@@ -108,17 +115,9 @@ def _evidence(options: AnalyzeOptions, output: Output) -> tuple[tuple[str, int],
     return options.evidence
 
 
-def _shows_details(asked: bool, output: Output, files: Sequence[str]) -> bool:
-    """Return whether every file is shown at length: in pages and documents, and elsewhere where there are few."""
-    from faircount.readers.inputs import expand
-
-    return asked or output.format in ("html", "json", "xlsx") or len(expand(files)) <= FILES_AT_LENGTH
-
-
 def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> CommandResult:
     """Run `results compare`."""
     from faircount.analysis.compare.report import as_report
-    from faircount.app import results
 
     options = replace(options, by=with_gates(options.by, gates))
     found = results.compare(*files.names, options=options, progress=files.progress)
@@ -134,7 +133,6 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
 def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
     """Run `results check`."""
     from faircount.analysis.check import as_report
-    from faircount.app import results
 
     found = results.check(*files.names, options=options, progress=files.progress)
     code = InputError.exit_code if found.unusable else EXIT_SERIOUS if found.serious else 0
@@ -143,8 +141,7 @@ def check(files: Files, options: CheckOptions, _: Output) -> CommandResult:
 
 def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> CommandResult:
     """Run `results show`."""
-    from faircount.analysis.report import as_report
-    from faircount.app import results
+    from faircount.analysis.show import as_report
 
     if _is_file(entry.id) and not any(map(_is_file, files.names)):
         raise UsageError(f"{entry.id}: is a file; put the id first: faircount results show ID FILE")
@@ -167,8 +164,7 @@ def _is_file(name: str) -> bool:
 
 def power(options: PowerOptions, _: Output) -> CommandResult:
     """Run `results power`."""
-    from faircount.analysis.report import as_report
-    from faircount.app import results
+    from faircount.analysis.power import as_report
 
     return CommandResult(report=as_report(results.power(options=options)), name="power")
 
@@ -179,8 +175,8 @@ def rejudge(
     """Run `results rejudge`."""
     from faircount.analysis.rejudge.report import as_report
     from faircount.app import rejudge
-    from faircount.app.cli.progress import CountingBar
-    from faircount.app.output_files import refuse_same_file
+    from faircount.app.cli.terminal import CountingBar
+    from faircount.app.options import refuse_same_file
 
     refuse_same_file("-o, --rejudged and --store", output.path, where.rejudged, where.store)
     with CountingBar("Judging", "verdicts") as bar:
@@ -200,8 +196,6 @@ def rejudge(
 
 def extract(files: Files, options: ExtractOptions, place: ExtractedFile) -> CommandResult:
     """Run `results extract`."""
-    from faircount.app import results
-
     found = results.extract(*files.names, options=[options, place], progress=files.progress)
     return CommandResult(text=f"{found.sentence}\n", notes=found.notes, damaged=found.damaged)
 
@@ -225,13 +219,11 @@ def convert_to_excel(files: Files, options: ExcelOptions, place: Workbook) -> Co
 
 
 def dataset_comparison(
-    files: Files, named: Dataset, options: DatasetComparisonOptions, place: ComparedFile, output: ReportOutput
+    files: Files, named: DatasetName, options: DatasetComparisonOptions, place: ComparedFile, output: ReportOutput
 ) -> CommandResult:
     """Run `results dataset-comparison`."""
-    from faircount.analysis.dataset_comparison import one_dataset
-    from faircount.analysis.report import as_report
-    from faircount.app import results
-    from faircount.app.output_files import refuse_inputs
+    from faircount.analysis.dataset_comparison import as_report, one_dataset
+    from faircount.app.options import refuse_inputs
     from faircount.readers.inputs import expand
 
     dataset = one_dataset(named.dataset)
@@ -252,7 +244,43 @@ def sample_for_labels(files: Files, options: SampleOptions, sheet: LabelSheet, _
     """Run `results sample-for-labels`."""
     from faircount.analysis.correct.inputs import DESIGN_SUFFIX
     from faircount.analysis.label_sample import as_report
-    from faircount.app import results
 
     sample = results.sample_for_labels(*files.names, options=[options, sheet], progress=files.progress)
     return CommandResult(report=as_report(sample, sheet.output, sheet.output + DESIGN_SUFFIX))
+
+
+# -- the cache of parsed files ----------------------------------------------------------------------------------
+
+
+def show_cache() -> CommandResult:
+    """Run `cache show`."""
+    cache = _cache()
+    return _answer(cache, f"{_described(*cache.size())} (limit: {_megabytes(cache.limit)})")
+
+
+def clear_cache() -> CommandResult:
+    """Run `cache clear`."""
+    cache = _cache()
+    entries, size = cache.clear()
+    return _answer(cache, f"deleted {_described(entries, size)}" if entries else "nothing to delete")
+
+
+def _cache() -> Cache:
+    from faircount.readers.cache import FOLDER_VARIABLE, Cache, default_folder
+
+    folder = default_folder()
+    if folder is None:
+        raise UsageError(f"no home folder for the cache; set {FOLDER_VARIABLE}")
+    return Cache(folder)
+
+
+def _described(entries: int, size: int) -> str:
+    return f"{counted(entries, 'cached file')}, {_megabytes(size)}" if entries else "empty"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _answer(cache: Cache, text: str) -> CommandResult:
+    return CommandResult(text=inert_lines(visible(f"{cache.folder}: {text}") + "\n"))

@@ -1,28 +1,30 @@
-"""The commands about judges."""
+"""The commands about judges, targets and attacks."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from faircount.analysis.options import (
-    SUMMARY,
-    AgreeOptions,
-    JudgesAndLabels,
-    MeasureOptions,
-    RankOptions,
-    TryJudgeOptions,
-    WorkOptions,
-)
-from faircount.app import judges
-from faircount.app.cli.parts import Output, ReportOutput
-from faircount.app.cli.progress import CountingBar
-from faircount.app.cli.runner import CommandResult
-from faircount.app.options import Models
-from faircount.app.output_files import refuse_inputs
+from faircount.app.cli.options import Output, ReportOutput
+from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult
+from faircount.app.cli.terminal import CountingBar, note
+from faircount.app.options import Models, refuse_inputs
 from faircount.core.errors import InputError, UsageError
 from faircount.io.streams import STDIN
-from faircount.readers.label_types import LabelOptions
+
+if TYPE_CHECKING:
+    from faircount.analysis.options import (
+        AgreeOptions,
+        JudgesAndLabels,
+        MeasureOptions,
+        RankOptions,
+        TryJudgeOptions,
+        WorkOptions,
+    )
+    from faircount.readers.label_types import LabelOptions
+    from faircount.runs.options import TryAttackOptions, TryTargetOptions
 
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".gz", ".zst")
 _LONGEST = 64 * 1024 * 1024
@@ -38,6 +40,7 @@ def list_judges(_: Output) -> CommandResult:
 def try_judge(options: TryJudgeOptions, models: Models, _: Output) -> CommandResult:
     """Run `judges try`."""
     from faircount.analysis.catalogue import judge_report
+    from faircount.app import judges
 
     trial = judges.try_judge(options.judge, text_of(options.text), options=[options, models])
     undecided = trial.decision is None
@@ -73,6 +76,8 @@ def evaluate(
 ) -> CommandResult:
     """Run `judges evaluate`."""
     from faircount.analysis.judges.evaluation import as_report
+    from faircount.analysis.options import SUMMARY
+    from faircount.app import judges
 
     labels, expressions = _labels_and_judges(given)
     summary = SUMMARY if options.output is None else options.output
@@ -95,6 +100,7 @@ def evaluate(
 def rank(options: RankOptions, _: Output) -> CommandResult:
     """Run `judges rank`."""
     from faircount.analysis.judges.ranking import as_report
+    from faircount.app import judges
 
     found = judges.rank(options=options)
     return CommandResult(report=as_report(found), name="ranking", inputs=found.summaries)
@@ -110,6 +116,7 @@ def agree(
 ) -> CommandResult:
     """Run `judges agree`."""
     from faircount.analysis.judges.agreement_report import as_report
+    from faircount.app import judges
 
     labels, expressions = _labels_and_judges(given)
     inputs = [*labels, *reading.results, *options.predictions]
@@ -140,9 +147,59 @@ def _labels_and_judges(given: JudgesAndLabels) -> tuple[list[str], list[str]]:
 
     `--labels a.csv refusal` names a file and a judge; `--labels nowhere.csv refusal` a file that is missing.
     """
-    files = [word for word in given.labels if _is_file_name(word)]
+    files = [
+        word
+        for word in given.labels
+        if word == STDIN or ("(" not in word and (Path(word).exists() or word.casefold().endswith(_SUFFIXES)))
+    ]
     return files, [*(word for word in given.labels if word not in files), *given.judges]
 
 
-def _is_file_name(word: str) -> bool:
-    return word == STDIN or ("(" not in word and (Path(word).exists() or word.casefold().endswith(_SUFFIXES)))
+# -- targets and attacks ----------------------------------------------------------------------------------------
+
+
+def list_targets(_: Output) -> CommandResult:
+    """Run `targets list`."""
+    from faircount.analysis import catalogue
+
+    return CommandResult(report=catalogue.targets_report(catalogue.list_targets()), name="targets")
+
+
+def try_target(options: TryTargetOptions, _: Output) -> CommandResult:
+    """Run `targets try`."""
+    from faircount.analysis import catalogue
+    from faircount.app import targets
+
+    tried = targets.try_target(options.target, text_of(options.prompt), options=options, notice=note)
+    failed = None if tried.blocked else tried.error
+    return CommandResult(
+        report=catalogue.target_report(tried),
+        name="answer",
+        notes=[] if failed is None else [f"{options.target}: {failed.message}"],
+        code=0 if failed is None else EXIT_INCOMPLETE,
+    )
+
+
+def list_attacks(_: Output) -> CommandResult:
+    """Run `attacks list`."""
+    from faircount.analysis import catalogue
+
+    return CommandResult(report=catalogue.attacks_report(catalogue.list_attacks()), name="attacks")
+
+
+def try_attack(options: TryAttackOptions, models: Models, _: Output) -> CommandResult:
+    """Run `attacks try`."""
+    from faircount.analysis import catalogue
+    from faircount.app import targets
+
+    prompt = text_of(options.prompt)
+    # Standard output belongs to the answer, and an attack may be anybody's code.
+    with contextlib.redirect_stdout(sys.stderr):
+        trial = targets.try_attack(options.attack, prompt, options=[options, models], notice=note)
+    return CommandResult(
+        report=catalogue.attack_report(trial, targets.entry_of(prompt)),
+        name="attack",
+        inputs=[] if models.config is None else [models.config],
+        notes=[f"{trial.attack}: {trial.error}"] if trial.error else [],
+        code=InputError.exit_code if trial.error else 0,
+    )

@@ -23,7 +23,7 @@ def _as(kind: str) -> Callable[[str], tuple[str, str]]:
 
 
 def read_file_to_write(name: str) -> str:
-    """Return the name of a file; refuse the bare name of a format, which spikee's abbreviated --output would take."""
+    """Return the name of a file; refuse the bare name of a format, which an abbreviated --output would take."""
     if name in OUTPUT_FORMATS:
         raise ValueError(f"{name} is a format: use --output-format {name}, or ./{name} for a file of that name")
     return name
@@ -97,10 +97,10 @@ class Output(Options, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named, told = self._implied, self.output_format
-        if told is not None and named is not None and told != named:
+        implied, asked = self._implied, self.output_format
+        if asked is not None and implied is not None and asked != implied:
             raise UsageError(
-                f"{self.place} {self.path} implies {named}, but --output-format is {told}; leave one of them out"
+                f"{self.place} {self.path} implies {implied}, but --output-format is {asked}; leave one of them out"
             )
         if self.path is None and (self.format == "xlsx" or (self.format == "html" and not self.beside)):
             raise UsageError(f"--output-format {self.format} needs {self.place} FILE")
@@ -157,7 +157,7 @@ class PrintedReport(Output, frozen=True, kw_only=True):
     output: None = None
 
 
-class Dataset(Options, frozen=True, kw_only=True):
+class DatasetName(Options, frozen=True, kw_only=True):
     """The dataset that results were made with."""
 
     dataset: Annotated[
