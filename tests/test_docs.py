@@ -170,3 +170,16 @@ def test_every_exit_code_is_documented() -> None:
     page = (DOCS / "reference" / "exit-codes.md").read_text(encoding="utf-8")
     for code in (0, 1, 2, 3, 4, 70, 130):
         assert re.search(rf"^\| {code} \|", page, re.MULTILINE), code
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "internals.md"])
+def test_modules_and_folders_that_the_architecture_names_exist(page: str) -> None:
+    package = ROOT / "src" / "faircount"
+    named = re.findall(r"`([\w./]+\.(?:py|sql|json|toml)|[\w/]+/)`", (DOCS / page).read_text("utf-8"))
+    homes = (package, package / "ledger" / "sql", package / "judges" / "builtin" / "refusals", ROOT)
+    assert len(named) > 5
+    assert [name for name in named if not any((home / name).exists() for home in homes)] == []
+
+
+def test_the_architecture_is_short() -> None:
+    assert len((DOCS / "architecture.md").read_text("utf-8").splitlines()) <= 200
