@@ -31,6 +31,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.intervals
 	$(BIN)/python -m bench.added_statistics
 	$(BIN)/python -m bench.journal
+	$(BIN)/python -m bench.garak
 	$(BIN)/python -m bench.open_set
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.extract

@@ -442,6 +442,48 @@ def rejudged(seed: int) -> Fuzzed:
     return _rows_file("rejudged", seed, "rejudge_x.jsonl", clean, make, _SPIKEE_NAMES, 300)
 
 
+_GARAK_NAMES = (
+    "entry_type", "uuid", "seq", "status", "probe_classname", "prompt", "turns", "content", "text", "outputs", "notes",
+    "triggers", "detector_results", "goal", "intent", "conversations", "passed", "total_evaluated", "probe", "detector",
+    "plugin_cache", "eval", "run", "garak_version", "plugins.target_name",
+)  # fmt: skip
+
+
+def garak_attempt(name: str, scores: Sequence[float | None], goal: str) -> dict[str, Any]:
+    """Return an attempt as garak writes it after detection."""
+    message: dict[str, Any] = {"text": f"say {name}", "lang": "en", "data_path": None, "notes": {}}
+    turn = {"role": "user", "content": message}
+    return {
+        "entry_type": "attempt", "uuid": name, "seq": 1, "status": 2, "probe_classname": "test.Probe",
+        "prompt": {"turns": [turn], "notes": None}, "outputs": [message for _ in scores],
+        "detector_results": {"test.First": list(scores), "test.Second": [0.0 for _ in scores]},
+        "notes": {"triggers": [name[-1]]}, "goal": goal, "intent": None,
+        "conversations": [{"turns": [turn, {"role": "assistant", "content": message}], "notes": None}],
+    }  # fmt: skip
+
+
+def clean_garak() -> list[dict[str, Any]]:
+    """Return the attempts of garak's that are among mutated ones."""
+    return [garak_attempt(f"{CLEAN}-{n}", [float(n % 3 == 0), 0.0], CLEAN) for n in range(CLEAN_ROWS)]
+
+
+def garak(seed: int) -> Fuzzed:
+    """Return a report of garak's."""
+
+    def make(lots: random.Random, number: int) -> dict[str, Any]:
+        kind = lots.random()
+        if kind < 0.1:
+            pair = {"probe": "test.Probe", "detector": lots.choice(("test.First", "detector.test.Second"))}
+            return {"entry_type": "eval", **pair, "passed": 3, "fails": 2, "nones": 0, "total_evaluated": 5}
+        if kind < 0.2:
+            about = {"primary_detector": "test.Second", "tags": ["owasp:llm01", "payload:x"], "tier": 1}
+            return {"entry_type": "plugin_cache", "plugin_cache": {"probes": {"probes.test.Other": about}}}
+        row = garak_attempt(f"row-{number}", [lots.choice((0.0, 0.7, 1.0, None)) for _ in range(3)], "other")
+        return row if kind < 0.7 else {**row, "status": 1, "detector_results": {}}
+
+    return _rows_file("garak", seed, "x.report.jsonl", clean_garak(), make, _GARAK_NAMES, 300)
+
+
 _RECORD_NAMES = (
     "kind", "case", "attempt", "output", "error", "verdicts", "strategy", "iteration", "messages", "note", "entry",
     "turns", "metrics", "input", "usage", "calls", "retry_params", "expected_output", "outcome", "complete",
@@ -825,6 +867,7 @@ KINDS: Mapping[str, Callable[[int], Fuzzed]] = {
     "journal-tests": journal_tests,
     "resumed": resumed,
     "reports": reports,
+    "garak": garak,
     "labels-csv": labels_csv,
     "labels-jsonl": labels_jsonl,
     "labels-json": labels_json,

@@ -36,6 +36,7 @@ INPUTS: Mapping[str, int] = {
     "journal-tests": 3_000,
     "resumed": 600,
     "reports": 2_000,
+    "garak": 4_000,
     "labels-csv": 6_000,
     "labels-jsonl": 4_000,
     "labels-json": 300,
@@ -250,6 +251,12 @@ def _reports(case: Case) -> None:
     _results(case, f"tags = {CLEAN}", alone, rows=False)
 
 
+def _garak(case: Case) -> None:
+    Path("clean.report.jsonl").write_text("".join(json.dumps(one) + "\n" for one in fuzzing.clean_garak()), "utf-8")
+    _results(case, f"goal = {CLEAN}", "clean.report.jsonl", rows=False)
+    case.run("results", "analyze", case.path, "--definition", "garak", "--by", "judge")
+
+
 def _original(name: str) -> str:
     path = Path(f"original_{name}")
     if not path.exists():
@@ -354,6 +361,7 @@ CHECKS: Mapping[str, Callable[[Case], None]] = {
     "journal-tests": _journal,
     "resumed": _resumed,
     "reports": _reports,
+    "garak": _garak,
     "labels-csv": _labels,
     "labels-jsonl": _labels,
     "labels-json": _labels,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faircount import AnalyzeOptions, analyze
 from faircount.analysis import (
     LEAST_SAMPLES,
     STRING_MATCHER,
@@ -25,7 +27,7 @@ from faircount.analysis import (
     tier_name,
 )
 from faircount.components import Context
-from faircount.core import Estimate
+from faircount.core import Estimate, GarakPair
 from faircount.judges import Attempt, Decision, Identity, make_judge, verdict_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "differences-from-garak.md").read_text(encoding="utf-8")
@@ -282,3 +284,51 @@ def test_our_file_has_garaks_keys_and_more(current: Summary) -> None:
     added += ["scores", "threshold", "identity", "labels", "notes"]
     has_row("What else is in the file", ", ".join(f"`{name}`" for name in added), "no", "yes")
     assert set(added) <= ours["results"][BYPASS].keys()
+
+
+# -- reports ----------------------------------------------------------------------------------------------------
+
+
+def pair_of(shared: Path, report: str, probe: str, detector: str) -> GarakPair:
+    path = shared / "golden" / "garak" / "reports" / f"{report}.report.jsonl"
+    (analysis,) = analyze(str(path), options=AnalyzeOptions(definition="garak", cache=False)).analyses
+    assert analysis.garak is not None
+    (pair,) = [one for one in analysis.garak.pairs if (one.probe, one.detector) == (probe, detector)]
+    return pair
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("what", "report", "probe", "detector"),
+    [
+        ("58 prompts once: ansiescape.Raw", "repeat_ansi1", "ansiescape.AnsiRaw", "ansiescape.Raw"),
+        ("the same prompts five times, all five alike", "repeat", "ansiescape.AnsiRaw", "ansiescape.Raw"),
+        (
+            "256 prompts, no hit: encoding.DecodeMatch",
+            "repeat",
+            "encoding.InjectBase64",
+            "encoding.DecodeMatch",
+        ),
+        (f"256 prompts, only hits: {BYPASS}", "lipsum", "dan.DanInTheWild", BYPASS),
+        ("a single prompt: dan.DAN", "repeat", "dan.Dan_11_0", "dan.DAN"),
+    ],
+)
+def test_the_rates_of_a_report_beside_ours(shared: Path, what: str, report: str, probe: str, detector: str) -> None:
+    pair = pair_of(shared, report, probe, detector)
+    lines = (shared / "golden" / "garak" / "reports" / f"{report}.report.jsonl").read_text("utf-8").split("\n")
+    told = [json.loads(line) for line in lines if line.startswith('{"entry_type": "eval"')]
+    (garak,) = [one for one in told if (one["probe"], one["detector"]) == (probe, detector)]
+    theirs = f"{garak['fails'] / garak['total_evaluated']:.4f}"
+    if garak.get("confidence_lower") is not None:
+        theirs += f" [{garak['confidence_lower']:.4f}, {garak['confidence_upper']:.4f}]"
+    assert shown(pair.rate) == theirs
+    has_row("Reports", what, theirs, shown(pair.entry_rate))
+
+
+@pytest.mark.shared
+def test_garak_scores_a_target_without_answers_as_0_and_we_do_not(shared: Path) -> None:
+    report = (shared / "golden" / "garak" / "reports" / "nones.report.jsonl").read_text("utf-8").split("\n")
+    score = json.loads(report[-1])["eval"]["dan"]["_summary"]["score"]
+    pair = pair_of(shared, "nones", "dan.Dan_11_0", "dan.DAN")
+    assert pair.score is None
+    has_row("Reports", "no answer to any prompt: score of group dan", f"{score:.4f}", shown(pair.entry_rate))

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "damaged.jsonl").write_text("{torn\n" + json.dumps({**ROW, "id": 3}) + "\n")
     (tmp_path / "dataset.jsonl").write_text(json.dumps({"id": 1, "text": "attack"}) + "\n")
     (tmp_path / "notes.md").write_text("# notes\n")
-    (tmp_path / "garak.report.jsonl").write_text('{"entry_type": "start_run setup"}\n')
+    (tmp_path / "evals.log.jsonl").write_text('{"spec": {"eval_name": "x", "run_id": "y"}}\n')
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     (tmp_path / ".hidden").write_text(json.dumps(ROW) + "\n")
     (tmp_path / "inner").mkdir()
@@ -36,7 +36,7 @@ def test_a_folder_gives_its_results_by_content_and_lists_the_rest_once(folder: P
     names = [Path(analysis["sources"][0]["path"]).name for analysis in json.loads(ran.out)["analyses"]]
     assert names == ["anything.txt", "damaged.jsonl", "packed.bin"]
     assert ran.err == (
-        f"faircount: {folder}: skipped, not result files: dataset.jsonl, garak.report.jsonl, notes.md and 1 more\n"
+        f"faircount: {folder}: skipped, not result files: dataset.jsonl, evals.log.jsonl, notes.md and 1 more\n"
     )
 
 
@@ -66,7 +66,6 @@ def test_a_folder_without_results_is_an_error_that_names_what_is_there(tmp_path:
 
 
 TOOLS = {
-    "garak/reports": "garak",
     "promptfoo": "promptfoo",
     "inspect": "inspect",
     "pyrit": "PyRIT",
@@ -96,7 +95,7 @@ def test_a_file_of_another_tool_is_named_in_the_message(shared: Path, cli: Cli, 
 @pytest.mark.shared
 def test_results_that_are_read_are_not_taken_for_those_of_another_tool(shared: Path) -> None:
     files = [*(shared / "golden" / "spikee" / "ws").rglob("*.jsonl"), *(shared / "golden" / "rebel").rglob("*.json")]
-    files += [*(shared / "data" / "spikee-v0.1").glob("*.jsonl")]
+    files += [*(shared / "data" / "spikee-v0.1").glob("*.jsonl"), *(shared / "golden/garak/reports").glob("*.jsonl")]
     assert len(files) > 20
     for path in files:
         with path.open("rb") as file:

@@ -34,6 +34,7 @@ from faircount.core.model import (
     FailedCases,
     FalsePositives,
     Finding,
+    GarakFigures,
     JudgeCorrection,
     Outcome,
     Rates,
@@ -447,12 +448,15 @@ def analysis_of(
 ) -> AnalysisFound:
     ledger, aim = folded.ledger, folded.aim
     refuse_evidence_alone(folded.sources)
+    garak, of_garak = _garak_figures(wanted, folded, options)
     counts = summary.overall(ledger, options)
     grouping = _grouping(folded, counts, options)
     if options.generalise is not None:
         grouping = generalised(ledger, grouping, options.generalise)
     matrix, of_matrix, mistakes = _false_positives(folded, grouping, options, loader)
-    known, judge_findings = _known_judge(folded, counts, grouping, wanted.quality, options)
+    by_metrics = garak is not None and garak.metrics is not None
+    known, judge_findings = _known_judge(folded, counts, grouping, None if by_metrics else wanted.quality, options)
+    judge_findings += of_garak
     correction = None if known is None else known.correction
     found = [*findings_of(folded, wanted.chosen, options), *judge_findings, *family_findings(grouping)]
     if options.rules.notice:
@@ -476,6 +480,7 @@ def analysis_of(
         aim=aim,
         role=role_of(ledger, folded.sources),
         correction=correction,
+        garak=garak,
     )
     examples = (*mistakes, *_evidence(folded, options))
     if options.details:
@@ -486,6 +491,29 @@ def analysis_of(
             analysis = replace(analysis, failed_cases=FailedCases(failed.total, tuple(cases)))
             examples = (failed, *examples)
     return _corrected_groups(analysis, ledger, known), examples
+
+
+def _garak_figures(
+    wanted: AnalysisRequest, folded: Folded, options: AnalyzeOptions
+) -> tuple[GarakFigures | None, list[Finding]]:
+    """Return garak's own figures, where they are asked for or its detector metrics are to be applied to them."""
+    metrics = None if wanted.quality is None else wanted.quality.summary
+    if not options.rules.beside_ours and (metrics is None or options.combine):
+        return None, []
+    from faircount.analysis import garak_definition
+
+    if options.rules.beside_ours:
+        garak_definition.refuse_others(folded.sources)
+    if not garak_definition.uses_metrics(metrics, folded.sources):
+        metrics = None
+        if not options.rules.beside_ours:
+            return None, []
+
+    grouping_of = partial(_grouping_of_judged, folded, options)
+    found = garak_definition.garak_figures(
+        folded.ledger, folded.sources[0], grouping_of, max_line=options.max_line, metrics=metrics
+    )
+    return found, list(garak_definition.findings(found, by_definition=options.rules.beside_ours))
 
 
 def _rates(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Rates:

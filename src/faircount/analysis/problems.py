@@ -83,6 +83,18 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
             else ""
         )
     ),
+    "F039": lambda n, _: (
+        f"{counted(n, 'garak run')} without a completion line: aborted, or still going; probes may be missing"
+    ),
+    "F040": lambda n, what: (
+        f"{counted(n, 'count')} of garak's differ from the attempts in the file, which count: {what}"
+    ),
+    "F041": lambda n, _: (
+        f"{counted(n + 1, 'garak run')} in one file: the entries of each are counted; split the file to compare them"
+    ),
+    "F042": lambda n, what: (
+        f"{counted(n, 'attempt')} with more or fewer scores than outputs; an output without a score is unjudged: {what}"
+    ),
     "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not match --where, not counted",
 }
 

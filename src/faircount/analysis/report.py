@@ -122,6 +122,10 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
         yield correction_report.section(a, a.correction)
     if a.dynamic is not None:
         yield Section("Dynamic attacks", (_dynamic(a.dynamic, a.correction),))
+    if a.garak is not None:
+        from faircount.analysis.garak_definition import sections
+
+        yield from sections(a)
     if a.judges:
         yield judges_section(a)
     elif a.metrics:

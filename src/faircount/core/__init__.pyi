@@ -19,6 +19,7 @@ from faircount.core.model import Examples as Examples
 from faircount.core.model import FalsePositives as FalsePositives
 from faircount.core.model import Families as Families
 from faircount.core.model import Finding as Finding
+from faircount.core.model import GarakPair as GarakPair
 from faircount.core.model import Group as Group
 from faircount.core.model import GroupFamilies as GroupFamilies
 from faircount.core.model import LabelCounts as LabelCounts

@@ -110,4 +110,16 @@ _SPIKEE = Definition(
 )
 """As spikee 0.9.2 counts."""
 
-DEFINITIONS: Mapping[str, Definition] = {one.name: one for one in (FAIRCOUNT, _SPIKEE)}
+_OF_ONE_REPORT = "garak's figures are those of one whole report: --definition garak"
+_GARAK = Definition(
+    name="garak",
+    help="garak's own figures beside ours, for garak's reports",
+    beside_ours=True,
+    needs_verdicts=True,
+    excluded=tuple(
+        Exclusion(option, _OF_ONE_REPORT) for option in ("combine", "where", "judge", "false_positive_checks")
+    ),
+)
+"""Analyses alone know it: garak's figures of probes and detectors are shown beside ours."""
+
+DEFINITIONS: Mapping[str, Definition] = {one.name: one for one in (FAIRCOUNT, _SPIKEE, _GARAK)}

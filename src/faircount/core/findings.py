@@ -65,6 +65,12 @@ REGISTER: dict[str, FindingKind] = {
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
     "F037": FindingKind(_W, "an interval that few families carry"),
     "F038": FindingKind(_W, "entries paired by their ids alone"),
+    "F039": FindingKind(_W, "a garak run that did not complete"),
+    "F040": FindingKind(_W, "a tool's own counts that differ from its records"),
+    "F041": FindingKind(_W, "several runs in one file"),
+    "F042": FindingKind(_W, "scores that do not match the outputs"),
+    "F043": FindingKind(_I, "garak's definitions in use"),
+    "F044": FindingKind(_W, "a corrected rate without an interval"),
 }
 
 

@@ -314,6 +314,53 @@ class JudgeFigures(Struct, frozen=True, kw_only=True):
     rate_judged: Estimate
 
 
+class GarakPair(Struct, frozen=True, kw_only=True):
+    """What garak counts of one probe and one detector: scores of generations, not entries."""
+
+    probe: str
+    detector: str
+    passed: Count
+    """Scores below garak's threshold of 0.5."""
+    fails: Count
+    nones: Count
+    """Generations without a score."""
+    total: Count
+    """Generations with a score."""
+    score: Share | None
+    """garak's score: the share that passed; None where nothing was scored, for which garak writes 0."""
+    rate: Estimate
+    """The share that the detector hit, with the interval that the report holds; garak makes it of 30 scores or more."""
+    entries: Count
+    """Prompts that the probe sent."""
+    entry_rate: Estimate
+    """Ours: entries with a hit in any generation, with an interval that respects families."""
+    sensitivity: Share | None = None
+    """Of the detector, where `--judge-quality` names garak's metrics."""
+    specificity: Share | None = None
+    corrected: Share | None = None
+    """`rate` corrected by these (Rogan and Gladen 1978); the metrics have no counts, so there is no interval."""
+    uncorrected: str | None = None
+    """Why there is no corrected rate, where one was asked for."""
+
+
+class GarakGroup(Struct, frozen=True):
+    """The score of a group of probes as garak's digest has it, and the function by which it was made."""
+
+    group: str
+    score: Share | None
+    function: str | None
+
+
+class GarakFigures(Struct, frozen=True):
+    """garak's own figures of a report, each beside ours."""
+
+    pairs: tuple[GarakPair, ...]
+    groups: tuple[GarakGroup, ...] = ()
+    """Empty where the report has no digest."""
+    metrics: str | None = None
+    """The file with garak's detector metrics, where rates were corrected by it."""
+
+
 class JudgeAgreement(Struct, frozen=True, kw_only=True):
     """How often two judges agree, on the verdicts that both gave; `ac1` is Gwet's."""
 
@@ -622,6 +669,8 @@ class Analysis(Struct, frozen=True, kw_only=True):
     judges: tuple[JudgeFigures, ...] = ()
     """Filled on request, where several judges judged the same answers."""
     judge_agreement: tuple[JudgeAgreement, ...] = ()
+    garak: GarakFigures | None = None
+    """Filled on request, for garak's reports."""
     families: Families
     dynamic: Dynamic | None = None
     false_positives: FalsePositives | None = None

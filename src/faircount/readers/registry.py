@@ -171,6 +171,8 @@ _BUILT_IN = (
     ("run journal", b'"kind"', "faircount.readers.journal_reader:RunJournalReader"),
     ("REBEL report", b'"test_cases"', "faircount.readers.rebel_reports:RebelReader"),
     ("rejudged run", b'"rejudged_run"', "faircount.readers.rejudged_runs:RejudgedReader"),
+    ("garak", b'"entry_type"', "faircount.readers.garak:GarakReader"),
+    ("garak hit log", b'"attempt_id"', "faircount.readers.garak:HitLogReader"),
     ("spikee", b'"id"', "faircount.readers.spikee:SpikeeReader"),
 )
 """Our readers by name, each with bytes that the head of every file of its format has: others are not even imported."""
@@ -286,8 +288,6 @@ def plain_reader(path: str) -> Reader | None:
 # Recognised by how they begin, never by their name.
 
 _BY_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("a garak report", frozenset({"entry_type"})),
-    ("a garak hit log", frozenset({"attempt_id", "probe", "detector", "score"})),
     ("a promptfoo result file", frozenset({"promptIdx", "testIdx", "vars", "success"})),
     ("a promptfoo result file", frozenset({"results", "results.version"})),
     ("an inspect log", frozenset({"version", "status", "eval"})),
