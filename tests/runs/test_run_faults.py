@@ -273,6 +273,16 @@ def test_the_second_interrupt_stops_at_once_whatever_the_target_does(place: Path
     assert report_of(place / "out")["metadata"]["repeated_calls"] == under_way
 
 
+def test_an_interrupt_wakes_the_event_loop_even_while_every_request_hangs(tmp_path: Path) -> None:
+    write_tests(tmp_path, cases=1, attempts=1)
+    asking = "def answer(request):\n    import signal\n    return f'4 {signal.set_wakeup_fd(-1)}'\n"
+    (tmp_path / "bot.py").write_text(f"async {asking}")
+    done = completed(tmp_path, *run_words())
+    assert done.returncode == 0, done.stderr
+    (record,) = attempts(tmp_path / "j.jsonl").values()
+    assert int(record["output"]["output"].split()[1]) >= 0, "else a signal just before the loop waits is not seen"
+
+
 # -- a full disk ------------------------------------------------------------------------------------------------
 
 

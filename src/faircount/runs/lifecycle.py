@@ -16,6 +16,7 @@ import contextlib
 import os
 import shlex
 import signal
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -282,6 +283,9 @@ def _interrupts(engine: Engine, on_interrupt: OnInterrupt) -> Iterator[Callable[
         return
     count = 0
     loop: asyncio.AbstractEventLoop | None = None
+    wakes, woken = socket.socketpair()
+    wakes.setblocking(False)
+    woken.setblocking(False)
 
     def stop() -> None:
         if loop is not None and count:
@@ -291,6 +295,12 @@ def _interrupts(engine: Engine, on_interrupt: OnInterrupt) -> Iterator[Callable[
     def listen() -> None:
         nonlocal loop
         loop = asyncio.get_running_loop()
+        # A signal that comes just before the loop waits for its sockets is not seen until one of them has something.
+        # Only the main thread sees signals, and the loop of Windows does this itself.
+        if threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(NotImplementedError):
+                loop.add_reader(wakes.fileno(), lambda: wakes.recv(4096))
+                wakeups.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False))
         stop()
 
     def interrupt(number: int, _: object) -> None:
@@ -303,11 +313,12 @@ def _interrupts(engine: Engine, on_interrupt: OnInterrupt) -> Iterator[Callable[
     others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     taken = [each for each in others if signal.getsignal(each) in (signal.default_int_handler, interrupts.handle)]
     before = {number: signal.signal(number, interrupt) for number in [signal.SIGINT, *taken]}
-    try:
-        yield listen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with wakes, woken, contextlib.ExitStack() as wakeups:
+        try:
+            yield listen
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 # -- resuming -----------------------------------------------------------------------------------------------------
