@@ -13,8 +13,14 @@
     model = "my-model"
     api_key_env = "MY_KEY"
 
-It can name local code as judges, so it is never found by itself: a folder that somebody sent chooses nothing. Secrets
-have no place in it. Messages about any such file name its line and key.
+    [formats.ours]
+    map = "id=case,success=attack_worked"
+    aim = "attack"
+    success_threshold = 0.7
+
+It can name local code as judges, so it is never found by itself: a folder that somebody sent chooses nothing. Only the
+formats of `faircount.toml` are looked up there, when --format names one: they say what columns mean and nothing else.
+Secrets have no place in it. Messages about any such file name its line and key.
 """
 
 from __future__ import annotations
@@ -116,6 +122,10 @@ def refuse_secrets(path: str, where: str, values: Mapping[str, Any]) -> None:
 
 # -- the configuration ------------------------------------------------------------------------------------------
 
+FORMATS_FILE = "faircount.toml"
+"""Where --format looks for a map of columns."""
+_SECTIONS = ("judges", "prices", "chat", "formats")
+_AIMS = ("attack", "task")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -126,6 +136,14 @@ class Config(Struct, frozen=True):
     judges: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     chat: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TableFormat(Struct, frozen=True):
+    """What the columns of a table mean, as `--map`, `--aim` and `--success-threshold` say it."""
+
+    map: tuple[str, ...] = ()
+    aim: str | None = None
+    success_threshold: float | None = None
 
 
 class JudgeModelOptions(Protocol):
@@ -172,10 +190,38 @@ def _chat_settings(models: JudgeModelOptions, concurrency: int | None, config: C
 def read_config(path: str) -> Config:
     """Read a configuration; raise UsageError with the file and the key for anything that is not understood."""
     values = read_toml(path)
-    refuse_unknown(path, "", values, ("judges", "prices", "chat"))
+    refuse_unknown(path, "", values, _SECTIONS)
+    _formats(path, table(path, "formats", values.get("formats", {})))
     tables = {name: table(path, name, values.get(name, {})) for name in ("judges", "prices", "chat")}
     refuse_secrets(path, "chat", tables["chat"])
     return Config(_judges(path, tables["judges"]), _prices(path, tables["prices"]), _chat(path, tables["chat"]))
+
+
+def read_formats(path: str = FORMATS_FILE) -> dict[str, TableFormat]:
+    """Return the formats of tables that a file describes; none where there is no such file."""
+    if not Path(path).is_file():
+        return {}
+    values = read_toml(path)
+    refuse_unknown(path, "", values, _SECTIONS)
+    return _formats(path, table(path, "formats", values.get("formats", {})))
+
+
+def _formats(path: str, values: Mapping[str, Any]) -> dict[str, TableFormat]:
+    found: dict[str, TableFormat] = {}
+    for name, described in values.items():
+        where = f"formats.{name}"
+        given = table(path, where, described)
+        refuse_unknown(path, where, given, ("map", "aim", "success_threshold"))
+        maps, aim, threshold = given.get("map", ""), given.get("aim"), given.get("success_threshold")
+        texts = maps if isinstance(maps, list) else [maps]
+        if not all(isinstance(text, str) for text in texts):
+            raise UsageError(f'{path}: {where}.map: must be a string, such as "id=case,success=attack_worked"')
+        if aim is not None and aim not in _AIMS:
+            raise UsageError(f"{path}: {where}.aim: must be attack or task")
+        if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
+            raise UsageError(f"{path}: {where}.success_threshold: must be a number")
+        found[name] = TableFormat(tuple(text for text in texts if text), aim, threshold)
+    return found
 
 
 def _judges(path: str, values: Mapping[str, Any]) -> dict[str, str]:

@@ -41,17 +41,18 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> SampleFiles:
 
 def test_files_folders_globs_and_paths_are_taken(write: Write, tmp_path: Path) -> None:
     first, second = write([standard(1)], "results_a.jsonl"), write([standard(2)], "results_b.jsonl")
-    write([standard(3)], "other.jsonl")
+    other = write([standard(3)], "other.jsonl")
+    write(["no result"], "notes.txt")
     assert faircount.read(first).files == (first,)
     assert faircount.read(Path(first), second).files == (first, second)
-    assert faircount.read(tmp_path).files == (first, second)
+    assert faircount.read(tmp_path).files == (other, first, second)
     assert faircount.read(str(tmp_path / "*_b.jsonl")).files == (second,)
 
 
 def test_names_that_lead_nowhere_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         faircount.read(tmp_path / "missing.jsonl")
-    with pytest.raises(InputError, match="no file whose name starts with"):
+    with pytest.raises(InputError, match="no result files"):
         faircount.read(tmp_path)
     with pytest.raises(UsageError, match="no result file given"):
         faircount.read()

@@ -28,7 +28,7 @@ _TOO_LONG = 0.15
 _GROWTH = 8.0
 """Four times the text may take four times as long, and twice that on a machine that is busy; quadratic is 16."""
 
-_AT_ONE_PLACE = {"faircount.judges.builtin.code._PATTERNS", "faircount.readers.registry._BY_START"}
+_AT_ONE_PLACE = {"faircount.judges.builtin.code._PATTERNS", "faircount.readers.registry._NOT_READ"}
 """Patterns in a table whose users try them at the beginning of a text only."""
 _CLIPPED = {"faircount.judges.builtin.code._PATTERNS": 400}
 """Patterns that meet texts of at most so many characters."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -20,13 +19,15 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import DAMAGE, counted
 from faircount.core.model import Document, Finding, Severity, Source
 from faircount.core.text import visible
+from faircount.io.streams import file_of, is_stored
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
 from faircount.readers.loading import Progress
-from faircount.readers.registry import reader_named
+from faircount.readers.registry import ReadAs, reader_named
 from faircount.report.blocks import Block, Findings, Paragraph, Place, Report, Section
 from faircount.report.source_labels import labelled
 
+_MEANING = {"attack": "an attack that worked (--aim attack)", "task": "a task done right (--aim task)"}
 _NAMES = {Severity.ERROR: ("error", None), Severity.WARNING: ("warning", None), Severity.INFO: ("info", "infos")}
 
 
@@ -72,14 +73,14 @@ def check_files(
     options = options or CheckOptions()
     if not files:
         raise UsageError("no result file given; name a file or a folder")
-    there, found = _there(files)
+    there, found = _there(files, options.read_as)
 
     def question(folded: Folded, chosen: Sequence[Input]) -> Checked:
         findings = problems.ordered(findings_of(folded, chosen, options.analyzed))
         name = COMBINED if options.combine else chosen[0].path
         return Checked(name, sources=folded.sources, findings=findings)
 
-    answers, unusable = ask_files(inputs.expand(there), options.analyzed, question, progress)
+    answers, unusable = ask_files(inputs.expand(there, options.read_as), options.analyzed, question, progress)
     found |= {item.name: item for item in answers}
     found |= {path: _unusable(path, sentence) for path, sentence in unusable}
     order = {path: place for place, path in enumerate(_names(files))}
@@ -96,16 +97,16 @@ def check_files(
     )
 
 
-def _there(files: Sequence[str]) -> tuple[list[str], dict[str, Checked]]:
+def _there(files: Sequence[str], read_as: ReadAs) -> tuple[list[str], dict[str, Checked]]:
     """Return the paths that can be opened, and why the others cannot."""
     there: list[str] = []
     missing: dict[str, Checked] = {}
     for name in files:
         try:
-            paths = inputs.expand([name])
-            for path in map(Path, paths):
-                if path.is_file():
-                    path.open("rb").close()
+            paths = inputs.expand([name], read_as)
+            for place in map(file_of, filter(is_stored, paths)):
+                if not place.is_dir():
+                    place.open("rb").close()
             there += paths
         except InputError as error:
             missing[name] = _unusable(name, str(error))
@@ -149,6 +150,8 @@ def _section(item: Checked, *, several: bool) -> Section:
             text += f"; written by {source.tool} {source.tool_version}"
             text += ", judging by its fields" if reader_named(source.reader).version_by_fields else ""
         blocks.append(Paragraph(text))
+        target = f", target {visible(source.target)}" if source.target else ""
+        blocks.append(Paragraph(f"Read as: {source.reader}; a success is {_MEANING[source.aim]}{target}"))
     if item.unusable is not None:
         blocks.append(Paragraph(f"cannot be used: {visible(item.unusable)}"))
     elif item.findings:

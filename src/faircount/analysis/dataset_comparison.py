@@ -177,7 +177,7 @@ def compare_dataset(
     """Compare the entries of a dataset over result files, one target each; `progress` gets the bytes read."""
     options = options or DatasetComparisonOptions()
     path = one_dataset([dataset])
-    paths = inputs.expand(files)
+    paths = inputs.expand(files, options.read_as)
     datasets = [one for one in paths if Path(one).is_file() and is_dataset(one, options.max_line)]
     if datasets:
         # The shell makes several words of a glob.
@@ -207,7 +207,7 @@ def one_dataset(names: Sequence[str]) -> str:
         raise UsageError(
             "--dataset-file -: the dataset is read twice, and standard input can be read only once; name a file"
         )
-    found = list(dict.fromkeys(inputs.expand(names)))
+    found = list(dict.fromkeys(inputs.expand(names, split=False)))
     if len(found) > 1:
         raise _several_datasets(found)
     return found[0]

@@ -27,7 +27,7 @@ from faircount.core.model import Analysis, Example, Examples, MadeWith, Outcome,
 from faircount.core.text import mask_secrets
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine, parse
-from faircount.io.streams import STDIN, Stream, blocks, open_range
+from faircount.io.streams import STDIN, Stream, blocks, file_of, is_stored, open_range
 from faircount.ledger import lookup, tallies
 from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
@@ -131,7 +131,7 @@ def lines_again(
 
     A line that no longer holds the row that was counted is left out.
     """
-    if path == STDIN or not Path(path).is_file():
+    if not is_stored(path):
         return {}, READ_ONCE if path == STDIN or Path(path).exists() else VANISHED
     try:
         lines = dict(_near_anchors(path, wanted, anchors, max_line)) if lines_are_rows(path) else {}
@@ -144,7 +144,7 @@ def lines_again(
 
 def readable_again(name: str, cleanup: contextlib.ExitStack) -> str:
     """Return where a file can be read more than once: a stream is copied to a file first, until the cleanup."""
-    if name != STDIN and Path(name).is_file():
+    if is_stored(name):
         return name
     copy = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="faircount-"))) / "stream"
     try:
@@ -281,11 +281,10 @@ def _digest(source: Source) -> str | None:
     """Return the SHA-256 of a file in hexadecimal, or None where it is not, or no longer, what was read."""
     import hashlib
 
-    path = Path(source.path)
-    if source.path == STDIN or not path.is_file():
+    if not is_stored(source.path):
         return None
     try:
-        with path.open("rb") as file:
+        with file_of(source.path).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return digest if file.tell() == source.bytes else None
     except OSError:
@@ -450,12 +449,16 @@ def _excerpt(value: Any) -> str | None:
 
 def masked(text: str) -> str:
     """Mask the secrets of a text piece by piece: one search through megabytes of hostile text could take for ever."""
-    parts = []
+    return "".join(masked_pieces(text))
+
+
+def masked_pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces with its secrets masked; of a text that is looked at in part, the rest is not searched."""
     start = 0
     while start < len(text):
         end = _end_of_piece(text, start)
         piece = mask_secrets(text[start:end])
-        parts.append(piece)
+        yield piece
         if piece.endswith(_MASKED) and not text.endswith(_MASKED, start, end):
             if _KEY_BEGINS in text[start:end]:
                 # Everything after the beginning of a private key is masked.
@@ -463,7 +466,6 @@ def masked(text: str) -> str:
             goes_on = _GOES_ON.match(text, end)
             end = end if goes_on is None else goes_on.end()
         start = end
-    return "".join(parts)
 
 
 def _end_of_piece(text: str, start: int) -> int:

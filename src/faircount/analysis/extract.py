@@ -342,7 +342,7 @@ class Extraction:
         self, files: Sequence[str], options: SelectOptions | None = None, progress: Progress = lambda _: None
     ) -> None:
         self.options = options or ExtractOptions()
-        self.paths = inputs.expand(files)
+        self.paths = inputs.expand(files, self.options.read_as)
         if not self.paths:
             raise UsageError("no result file given; name a file or a folder")
         self.inputs: list[Input] = inputs.distinct(self.paths)

@@ -7,7 +7,6 @@ entries stand in the order of the facet and every k-th is taken. What people see
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from faircount.analysis.options import AnalyzeOptions, SampleOptions
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Outcome
-from faircount.io.streams import STDIN
+from faircount.io.streams import STDIN, sha256_of
 from faircount.ledger import engine
 from faircount.ledger.labels import entries_to_label, rows_to_label
 from faircount.ledger.store import LedgerView, ord_of, source_and_line
@@ -105,7 +104,7 @@ def sample_for_labels(
 ) -> Sample:
     """Draw entries of result files, all files taken together."""
     options = options or SampleOptions()
-    chosen = inputs.distinct(inputs.expand(files))
+    chosen = inputs.distinct(inputs.expand(files, options.read_as))
     paths = [item.path for item in chosen]
     if not paths:
         raise UsageError("no result file given; name a file or a folder")
@@ -127,11 +126,7 @@ def sample_for_labels(
         cache=options.cache,
     )
     rows = _read_back(paths, drawn, options)
-    digests = []
-    for path in paths:
-        with Path(path).open("rb") as file:
-            digests.append((path, hashlib.file_digest(file, "sha256").hexdigest()))
-    return Sample(tuple(rows), strata, by, options, tuple(digests))
+    return Sample(tuple(rows), strata, by, options, tuple((path, sha256_of(path)) for path in paths))
 
 
 # -- drawing ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from faircount.core.errors import UsageError
 from faircount.core.options import MAX_LINE_BYTES, Option, Options
 
 if TYPE_CHECKING:
+    from faircount.readers.registry import ReadAs
     from faircount.readers.rows import ReadOptions
 
 BYPASSED, DETECTED = GUARDRAIL_MEANINGS = ("bypassed", "detected")
@@ -27,6 +28,8 @@ CATEGORIES = ("success", "failure", "fail", "errors", "error", "guardrail", "no-
 """What --category may be; fail and failure are one, errors and error, too."""
 EXPORTS = ("jsonl", "csv", "parquet", "xlsx", "html")
 GT, LT = SUCCESS_DEFINITIONS = ("gt", "lt")
+TAXONOMIES = frozenset(["owasp", "atlas"])
+"""What `--by` may name beside the fields of files: public catalogues of what can be tested."""
 ALL = -1
 """A number that means all entries."""
 
@@ -59,9 +62,7 @@ CountedBy = Annotated[
 AnalyzedBy = Annotated[
     str,
     Option(
-        "; ".join(
-            ["whose definitions to count by", *(f"{one.name}: {one.help}" for one in DEFINITIONS.values() if one.help)]
-        ),
+        "; ".join(["whose definitions to count by", *(one.help for one in DEFINITIONS.values() if one.help)]),
         "counting",
         choices=tuple(DEFINITIONS),
     ),
@@ -138,6 +139,33 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
         MAX_LINE_BYTES
     )
     cache: Annotated[bool, Option("re-read large files, and cache nothing", "input")] = True
+    aim: Aim = None
+    format: Annotated[
+        str | None,
+        Option(
+            "read the files as this format, or as tables with the map of this name in the configuration",
+            "input",
+            metavar="NAME",
+            default="by their content",
+        ),
+    ] = None
+    map: Annotated[
+        tuple[str, ...],
+        Option(
+            "which columns of a table mean what: id=case,success=jailbroken,prompt=goal (repeatable)",
+            "input",
+            metavar="ROLE=COLUMN,…",
+        ),
+    ] = ()
+    success_threshold: Annotated[
+        float | None,
+        Option(
+            "from which score on an attempt succeeded, where a file has scores and no verdicts",
+            "input",
+            metavar="SCORE",
+            default="0.5 on a scale from 0 to 1",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -161,9 +189,17 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
             self.max_line,
             detected,
             policy_blocks=blocks,
-            aim=getattr(self, "aim", None),
+            aim=self.aim,
             verdicts=getattr(self, "wants_verdicts", False),
         )
+
+    @property
+    def read_as(self) -> ReadAs:
+        """What is said of the files that they do not say themselves."""
+        from faircount.readers.registry import ReadAs
+
+        columns = tuple(one for given in self.map for one in given.split(",") if one.strip())
+        return ReadAs(self.aim, self.format, columns, self.success_threshold)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -191,7 +227,6 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
         str | None,
         Option("measure a guardrail with a second run on benign prompts", "counting", metavar="BENIGN_FILE"),
     ] = None
-    aim: Aim = None
     judge: Judge = None
     guardrail_success: GuardrailSuccess = BYPASSED
     block_signal: Annotated[
@@ -224,7 +259,12 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     overview: Annotated[bool, Option("show only the overview", "display")] = False
     by: Annotated[
         tuple[str, ...],
-        Option("break down by this field; short names: attack, document, judge", "display", metavar="FIELD"),
+        Option(
+            "break down by this field; short names: attack, document, judge; owasp, atlas: by OWASP's Top 10 for LLM "
+            "applications or MITRE ATLAS, with what was not tested",
+            "display",
+            metavar="FIELD",
+        ),
     ] = ()
     sort: Annotated[str, Option("order of the groups", "display", choices=SORTS)] = SORTS[0]
     evidence: Annotated[
@@ -270,7 +310,6 @@ class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
             choices=MATCHES,
         ),
     ] = AUTO
-    aim: Aim = None
     judge: Judge = None
     guardrail_success: GuardrailSuccess = BYPASSED
     policy_blocks: PolicyBlocks = True
@@ -290,6 +329,14 @@ class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
         from msgspec.structs import replace
 
         return replace(super().analyzed, judge_quality=None)
+
+    @property
+    def read_as(self) -> ReadAs:
+        """What is said of the files that they do not say themselves."""
+        from faircount.readers.registry import ReadAs
+
+        columns = tuple(one for given in self.map for one in given.split(",") if one.strip())
+        return ReadAs(self.aim, self.format, columns, self.success_threshold)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -317,6 +364,14 @@ class ShowOptions(ReadingOptions, frozen=True, kw_only=True):
     combine: Together = False
     guardrail_success: GuardrailSuccess = BYPASSED
     policy_blocks: PolicyBlocks = True
+    xray: Annotated[
+        bool,
+        Option(
+            "list what the eye cannot see in the texts: hidden characters, look-alikes, escape sequences, text in "
+            "layers of coding, and addresses",
+            "display",
+        ),
+    ] = False
 
 
 class SelectOptions(ReadingOptions, frozen=True, kw_only=True):

@@ -48,7 +48,9 @@ def _subjects(notes: Sequence[Notes], code: str) -> str:
     for note in notes:
         numbers.update(dict(note.subjects(code)))
     ranked = sorted(numbers, key=lambda subject: -numbers[subject])
-    named = [clip(visible(subject), 90) for subject in ranked[:_SUBJECTS_NAMED]]
+    # An option to be copied is given whole.
+    longest = 1000 if code == "F055" else 90
+    named = [clip(visible(subject), longest) for subject in ranked[:_SUBJECTS_NAMED]]
     more = len(ranked) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
 
@@ -83,18 +85,37 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
             else ""
         )
     ),
-    "F039": lambda n, _: (
-        f"{counted(n, 'garak run')} without a completion line: aborted, or still going; probes may be missing"
-    ),
+    "F039": lambda n, what: f"{counted(n, 'run')} that did not complete: {what or 'aborted, or still going'}",
     "F040": lambda n, what: (
-        f"{counted(n, 'count')} of garak's differ from the attempts in the file, which count: {what}"
+        f"{counted(n, 'figure')} of the tool's own that differ from the records in the file, which count: {what}"
     ),
-    "F041": lambda n, _: (
-        f"{counted(n + 1, 'garak run')} in one file: the entries of each are counted; split the file to compare them"
-    ),
+    "F041": lambda *_: "several runs in one file: the entries of each are counted; split the file to compare them",
     "F042": lambda n, what: (
         f"{counted(n, 'attempt')} with more or fewer scores than outputs; an output without a score is unjudged: {what}"
     ),
+    "F045": lambda n, what: (
+        f"{counted(n, 'attempt')} whose judge failed, unjudged here and counted as a verdict by the tool: {what}"
+    ),
+    "F046": lambda n, what: f"{counted(n, 'attempt')} that ended in an error, counted as a verdict by the tool: {what}",
+    "F047": lambda n, what: f"{counted(n, 'record')} that the tool leaves out of its own figures: {what}",
+    "F048": lambda n, _: (
+        f"{counted(n, 'attempt')} without any assertion, unjudged here and counted as passed by the tool"
+    ),
+    "F049": lambda n, what: f"{counted(n, 'verdict')} changed after the run: {what}",
+    "F050": lambda n, _: (
+        f"{counted(n, 'answer')} repeated from a cache: not an independent attempt; turn the cache off for repeats"
+    ),
+    "F051": lambda _, what: f"{what}; say otherwise with --aim",
+    "F052": lambda n, what: (
+        f"{counted(n, 'score')} on a scale of their own, unjudged; set --success-threshold: {what}"
+    ),
+    "F053": lambda _, what: f"entries are known by their position in the file, which another run may change: {what}",
+    "F054": lambda _, what: (
+        f"entries generated for this run: compare groups with other runs, not single entries: {what}"
+    ),
+    "F055": lambda _, what: f"columns guessed from their names: --map {what}",
+    "F056": lambda n, what: f"{counted(n, 'blocked answer')} counted as a verdict by the tool: {what}",
+    "F057": lambda n, what: f"{counted(n, 'result')} without the records behind it: {what}",
     "F029": lambda n, _: f"{counted(n, 'row')} that {'does' if n == 1 else 'do'} not match --where, not counted",
 }
 

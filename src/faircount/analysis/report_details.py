@@ -260,7 +260,7 @@ def _combinations(a: Analysis, found: Combinations) -> Iterator[Section]:
         return
     if len(found.fields) < 2:
         return
-    head = " · ".join(FIELD_TITLES[field] for field in found.fields)
+    head = " · ".join(FIELD_TITLES.get(field, field) for field in found.fields)
     floor = f" with at least {found.min_n} entries" if found.min_n > 1 else ""
     for title, groups in (("Most successful", found.most), ("Least successful", found.least)):
         grid = _group_grid(a, head.capitalize(), groups, Slices(found.shrinkage))
@@ -282,7 +282,7 @@ def of_how_many(title: str, count: int, things: str) -> str:
 
 
 def _crossing(crossing: Crossing, rate: str) -> Section:
-    row_title, column_title = FIELD_TITLES[crossing.row_field], FIELD_TITLES[crossing.column_field]
+    row_title, column_title = (FIELD_TITLES.get(name, name) for name in (crossing.row_field, crossing.column_field))
     title = f"{rate} by {row_title} and {column_title}"
     rows, columns = (tuple(map(Record, values)) for values in (crossing.rows, crossing.columns))
     heat_map = HeatMap(title, row_title, column_title, rows, columns, crossing.cells)

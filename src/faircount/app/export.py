@@ -30,7 +30,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.options import Options, options_from
 from faircount.io.new_file import NewFile
-from faircount.io.streams import STDIN
+from faircount.io.streams import STDIN, is_stored
 
 if TYPE_CHECKING:
     from faircount.readers.loading import Progress
@@ -301,7 +301,7 @@ def _analysis(table: Export, options: ExcelOptions, command: str) -> Report:
 def _standard_input(table: Export) -> Iterator[None]:
     """Let what came over standard input be read once more; other streams cannot be."""
     for item in table.inputs:
-        if item.path != STDIN and not Path(item.path).is_file():
+        if item.path != STDIN and not is_stored(item.path):
             raise UsageError(f"{item.path}: can be read only once; pass it as standard input: - < {item.path}")
     copies = [origin.path for origin in table.origins if origin.name == STDIN]
     if not copies:

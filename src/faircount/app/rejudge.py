@@ -42,6 +42,7 @@ from faircount.judges.judge import Judge, every_part
 from faircount.judges.verdict_store import VerdictStore
 from faircount.readers import inputs
 from faircount.readers.cache import default_folder
+from faircount.readers.registry import ReadAs
 
 STORE_FOLDER = "verdicts"
 _LONGEST_NAME = 200
@@ -75,7 +76,7 @@ def rejudge(
     Options are the fields of `RejudgeOptions`, `RejudgeFiles` and `Models`: `rejudge(file, judge="not(refusal)")`.
     """
     asked, where, models = options_from(keywords, RejudgeOptions, RejudgeFiles, Models, given=options)
-    files = _files(paths, where, notice)
+    files = _files(paths, where, asked.read_as, notice)
     setting = setting_of(models, asked.concurrency)
     chat = setting.chat or ChatSettings()
     if asked.judge_options is not None and models.model is None:
@@ -145,8 +146,8 @@ def _place(name: str, where: RejudgeFiles, files: list[str]) -> NewFile:
 # -- what was asked for -----------------------------------------------------------------------------------------
 
 
-def _files(paths: Sequence[AnyPath], where: RejudgeFiles, notice: Notice) -> list[str]:
-    named = inputs.expand([os.fspath(path) for path in paths])
+def _files(paths: Sequence[AnyPath], where: RejudgeFiles, read_as: ReadAs, notice: Notice) -> list[str]:
+    named = inputs.expand([os.fspath(path) for path in paths], read_as)
     if not named:
         raise UsageError("no result file given: name one, or a folder with --result-folder")
     files = inputs.distinct(named)

@@ -65,12 +65,25 @@ REGISTER: dict[str, FindingKind] = {
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
     "F037": FindingKind(_W, "an interval that few families carry"),
     "F038": FindingKind(_W, "entries paired by their ids alone"),
-    "F039": FindingKind(_W, "a garak run that did not complete"),
+    "F039": FindingKind(_W, "a run that did not complete"),
     "F040": FindingKind(_W, "a tool's own counts that differ from its records"),
     "F041": FindingKind(_W, "several runs in one file"),
     "F042": FindingKind(_W, "scores that do not match the outputs"),
-    "F043": FindingKind(_I, "garak's definitions in use"),
+    "F043": FindingKind(_I, "another tool's figures beside ours"),
     "F044": FindingKind(_W, "a corrected rate without an interval"),
+    "F045": FindingKind(_W, "failures of a judge that the tool counts as verdicts"),
+    "F046": FindingKind(_W, "errors that the tool counts as verdicts"),
+    "F047": FindingKind(_I, "records that the tool leaves out of its own figures"),
+    "F048": FindingKind(_W, "tests without an assertion that the tool counts as passed"),
+    "F049": FindingKind(_I, "verdicts changed by hand, or declared invalid"),
+    "F050": FindingKind(_W, "cached answers among repeated attempts"),
+    "F051": FindingKind(_I, "a direction of success that is assumed"),
+    "F052": FindingKind(_W, "scores without a threshold"),
+    "F053": FindingKind(_I, "ids that are positions, not names"),
+    "F054": FindingKind(_I, "entries generated for this run only"),
+    "F055": FindingKind(_I, "a table whose columns were guessed"),
+    "F056": FindingKind(_W, "blocked answers that the tool counts as verdicts"),
+    "F057": FindingKind(_W, "results without the records behind them"),
 }
 
 
@@ -93,6 +106,8 @@ class Notes(Struct):
     name: str
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     lines: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
+    """Where the records of some lines are, in a file that has no lines: a member of an archive, a row of a table."""
 
     def add(self, code: str, subject: str, line: int) -> None:
         """Count one more occurrence at a line; 0 stands for the source as a whole."""
@@ -122,7 +137,7 @@ class Notes(Struct):
         """Return a sentence for each kind of lines that could not be read, and one if the source broke off."""
         sentences = []
         for reason, times in self.subjects("F001"):
-            places = ", ".join(f"{self.name}:{line}" for line in self.lines["F001", reason][:_PLACES_SHOWN])
+            places = ", ".join(map(self.place, self.lines["F001", reason][:_PLACES_SHOWN]))
             more = f" and {times - _PLACES_SHOWN:,} more" if times > _PLACES_SHOWN else ""
             skipped = "was" if times == 1 else "were"
             sentences.append(
@@ -133,4 +148,8 @@ class Notes(Struct):
     def where(self, code: str) -> list[str]:
         """Return the first places (`file:line`) noted under `code`, in the order of their lines."""
         lines = sorted(line for (noted, _), lines in self.lines.items() if noted == code for line in lines)
-        return [f"{self.name}:{line}" if line else self.name for line in lines]
+        return list(map(self.place, lines))
+
+    def place(self, line: int) -> str:
+        """Return where a line is, for people."""
+        return f"{self.name}{self.places.get(line, f':{line}')}" if line else self.name

@@ -78,6 +78,21 @@ class Estimate(Struct, frozen=True):
     method: str
 
 
+class ToolFigure(Struct, frozen=True):
+    """A figure as the tool that wrote a file defines it, made from the records of the file.
+
+    `stated` is what the file itself says, where it does.
+    """
+
+    name: str
+    value: float | None
+    count: Count | None = None
+    """How many of the `n` it counts, where it is a share."""
+    n: Count | None = None
+    stated: float | None = None
+    note: str = ""
+
+
 class Source(Struct, frozen=True):
     """A file that was read, and how its lines fared."""
 
@@ -98,6 +113,10 @@ class Source(Struct, frozen=True):
     """When the run was to stop early, as `--stop-when` said; empty where all entries were to be tried."""
     label: str = ""
     """What people call the file, unique among those at hand; see `source_labels`."""
+    figures: tuple[ToolFigure, ...] = ()
+    """What the tool itself makes of the file; empty where its figures are ours."""
+    differs: tuple[str, ...] = ()
+    """Where the tool's own figures differ from ours, and why, a sentence each."""
 
 
 class Finding(Struct, frozen=True):
@@ -369,6 +388,16 @@ class JudgeAgreement(Struct, frozen=True, kw_only=True):
     agreement: Estimate
     kappa: Estimate
     ac1: float | None
+
+
+class Coverage(Struct, frozen=True):
+    """How many entries tested what an identifier of a public catalogue stands for."""
+
+    taxonomy: str
+    id: str
+    title: str
+    entries: Count = 0
+    successes: Count = 0
 
 
 class SourceFigures(Struct, frozen=True, kw_only=True):
@@ -671,6 +700,8 @@ class Analysis(Struct, frozen=True, kw_only=True):
     judge_agreement: tuple[JudgeAgreement, ...] = ()
     garak: GarakFigures | None = None
     """Filled on request, for garak's reports."""
+    coverage: tuple[Coverage, ...] = ()
+    """Filled where `--by` names a public catalogue of what can be tested."""
     families: Families
     dynamic: Dynamic | None = None
     false_positives: FalsePositives | None = None

@@ -2,6 +2,9 @@ from faircount.io.columns import ID_NAMES as ID_NAMES
 from faircount.io.columns import ColumnFinder as ColumnFinder
 from faircount.io.columns import Role as Role
 from faircount.io.columns import read_map as read_map
+from faircount.io.documents import DamagedDocument as DamagedDocument
+from faircount.io.documents import JsonDocument as JsonDocument
+from faircount.io.documents import Part as Part
 from faircount.io.lenient_json import BadLine as BadLine
 from faircount.io.new_file import NewFile as NewFile
 from faircount.io.records import Problem as Problem

@@ -1,12 +1,13 @@
-"""Zip archives: the files in one, and the first sheet of a workbook (.xlsx), which is such an archive.
+"""Zip archives: the files in one, and the sheets of a workbook (.xlsx), which is such an archive.
 
-Of a sheet only values are read: no formula is computed, no link followed, no other sheet opened. An archive is refused
+Of a sheet only values are read: no formula is computed, no link followed. An archive is refused
 if it expands like a decompression bomb, a workbook also if it is larger than a spreadsheet program takes, or declares a
 document type, which no such program does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import re
 import tempfile
@@ -14,12 +15,12 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import LONE_SURROGATES, clip, visible
-from faircount.io.streams import CHUNK_BYTES, EXPANSION_CHECKED_FROM, MAX_EXPANSION, STDIN, Stream
+from faircount.io.streams import CHUNK_BYTES, EXPANSION_CHECKED_FROM, MAX_EXPANSION, Stream
 
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
@@ -28,6 +29,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 
 _SHEET = re.compile(r"xl/worksheets/sheet[0-9]+\.xml")
 _SHARED_TEXTS = "xl/sharedStrings.xml"
+_WORKBOOK, _WORKBOOK_PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 _MOST_MEMBERS = 10_000
 _MEMBERS_LISTED = 10
 _LARGEST_PART = 256 * 1024 * 1024
@@ -45,15 +47,6 @@ _UNREADABLE = (LookupError, NotImplementedError, RuntimeError)
 
 class _Refused(Exception):
     """A workbook that is too large, or not what a spreadsheet program writes."""
-
-
-def split_member(path: str) -> tuple[str, str | None]:
-    """Return the file that a path names, and the member of it where the path goes on: `archive.zip/file.csv`."""
-    if path != STDIN and not Path(path).exists():
-        for parent in Path(path).parents:
-            if parent.is_file():
-                return str(parent), Path(path).relative_to(parent).as_posix()
-    return path, None
 
 
 class Archive:
@@ -108,27 +101,50 @@ class Archive:
 
     def first_sheet(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows of the first sheet that hold anything, each with its number."""
+        parts = self._sheet_parts()
+        yield from self.sheet(parts[0] if parts else "")
+
+    def sheet(self, part: str) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows of a sheet that hold anything, each with its number."""
+        with self._reading():
+            yield from self._sheet_rows(part)
+
+    def sheets(self) -> dict[str, str]:
+        """Return the parts that are sheets by the names that people see, in the order of the tabs."""
+        parts, described = self._sheet_parts(), _Workbook()
+        with self._reading():
+            for name in (_WORKBOOK, _WORKBOOK_PARTS):
+                if name in self._zip.namelist():
+                    for _ in _parsed(self._zip, name, described):
+                        pass
+        named = {name: described.parts.get(key, "") for name, key in described.sheets.items()}
+        found = {name: part for name, part in named.items() if part in parts}
+        return found | {PurePosixPath(part).stem: part for part in parts if part not in found.values()}
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
         from xml.parsers.expat import ExpatError
 
         try:
-            yield from self._sheet_rows()
+            yield
         except _Refused as error:
             raise InputError(f"{self._name}: {error}; save it as CSV") from None
         except (*_DAMAGE, *_UNREADABLE, ExpatError) as error:
             raise self._damaged() from error
 
-    def _sheet_rows(self) -> Iterator[tuple[int, list[str]]]:
-        names = self._zip.namelist()
-        sheets = sorted(filter(_SHEET.fullmatch, names), key=lambda name: (len(name), name))
-        if not sheets:
+    def _sheet_parts(self) -> list[str]:
+        return sorted(filter(_SHEET.fullmatch, self._zip.namelist()), key=lambda name: (len(name), name))
+
+    def _sheet_rows(self, part: str) -> Iterator[tuple[int, list[str]]]:
+        if not part:
             raise KeyError("a workbook without sheets")
         words = _SharedStrings()
-        if _SHARED_TEXTS in names:
+        if _SHARED_TEXTS in self._zip.namelist():
             for _ in _parsed(self._zip, _SHARED_TEXTS, words):
                 pass
-        sheet = _FirstSheet(words.texts)
+        sheet = _Sheet(words.texts)
         width = cells = 0
-        for _ in _parsed(self._zip, sheets[0], sheet):
+        for _ in _parsed(self._zip, part, sheet):
             for number, values in sheet.taken():
                 # A record has as many fields as the header, however few of its cells are written.
                 width = width or len(values)
@@ -199,7 +215,24 @@ class _SharedStrings(_Elements):
                 raise _Refused(f"has more than {_MOST_WORDS:,} texts")
 
 
-class _FirstSheet(_Elements):
+class _Workbook(_Elements):
+    """The sheets of a workbook by name, each with the key of its part, and the parts by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sheets: dict[str, str] = {}
+        self.parts: dict[str, str] = {}
+
+    def begin(self, local: str, attributes: dict[str, str], /) -> None:
+        if local == "sheet":
+            key = next((value for name, value in attributes.items() if name.endswith("}id")), "")
+            self.sheets[attributes.get("name", "")] = key
+        elif local == "Relationship":
+            place = attributes.get("Target", "")
+            self.parts[attributes.get("Id", "")] = place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
+
+
+class _Sheet(_Elements):
     """The rows of a sheet that hold anything."""
 
     text_elements = frozenset(["t", "v"])

@@ -115,17 +115,23 @@ class ColumnFinder:
         self._taken.add(taken)
         return taken
 
-    def guess(self, role: Role) -> str | None:
-        """Return the only column of the first rank of names that has any."""
+    def candidates(self, role: Role) -> list[str]:
+        """Return the columns that nobody has taken, of the first rank of names that has any."""
         for names in role.ranks:
             free = [name for name in self._like(names) if name not in self._taken]
-            found = [name for name in free if name in names] or free
-            if len(found) > 1 and not role.any_of_rank:
-                raise self.ambiguous(role, found)
-            if found:
-                self.take(role, found[:1])
-                return found[0]
-        return None
+            if found := [name for name in free if name in names] or free:
+                return found
+        return []
+
+    def guess(self, role: Role) -> str | None:
+        """Return the only column of the first rank of names that has any."""
+        found = self.candidates(role)
+        if len(found) > 1 and not role.any_of_rank:
+            raise self.ambiguous(role, found)
+        if not found:
+            return None
+        self.take(role, found[:1])
+        return found[0]
 
     def take(self, role: Role, columns: Sequence[str]) -> None:
         """Give a role to columns that nobody named."""

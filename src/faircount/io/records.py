@@ -3,7 +3,7 @@
     JSONL                   an object on each line
     JSON                    an array of objects
     CSV, TSV                a header, and a record on each line; fields in quotes may hold line ends
-    workbook (.xlsx)        the first sheet, read as a table
+    workbook (.xlsx)        the first sheet, or the first one that is wanted, read as a table
     zip archive             its only file, or the one that is named: `archive.zip/file.csv`
 
 All may be compressed with gzip or Zstandard. A format is recognised by its content; the name of a file decides only
@@ -35,9 +35,19 @@ from faircount.core.findings import Notes, counted
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.core.text import LONE_SURROGATES, replace_surrogates, visible
 from faircount.io import lenient_json as loose
-from faircount.io.archives import ZIP_MAGIC, Archive, split_member
+from faircount.io.archives import ZIP_MAGIC, Archive
 from faircount.io.lenient_json import BadLine, is_utf8
-from faircount.io.streams import STDIN, TOO_LONG, Block, ContentHash, Stream, blocks, is_compressed, open_bytes
+from faircount.io.streams import (
+    STDIN,
+    TOO_LONG,
+    Block,
+    ContentHash,
+    Stream,
+    blocks,
+    is_compressed,
+    open_bytes,
+    split_member,
+)
 
 CSV, JSONL, JSON, XLSX = "csv", "jsonl", "json", "xlsx"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -179,7 +189,9 @@ class Records(Generic[T]):
     """The records of a file, to be gone through once.
 
     `lines`, `bad` and `blank` count as far as was read: lines of the file, records that are bad, and lines or records
-    that are blank or comments. `header` has the names of the columns of a table, as they are written there.
+    that are blank or comments. `header` has the names of the columns of a table, as they are written there, `delimiter`
+    what parts the fields of a CSV file. `choose_sheet` gets the name and the header of a sheet: the first one that it
+    returns true for is read; without it, or where no sheet is wanted, the first.
     """
 
     def __init__(
@@ -191,9 +203,11 @@ class Records(Generic[T]):
         name: str | None = None,
         max_line: int = MAX_LINE_BYTES,
         digest: Sha256 | None = None,
+        choose_sheet: Callable[[str, Row], bool] | None = None,
     ) -> None:
         self.path, self.name = path, path if name is None else name
         self.header: list[str] | None = None
+        self.delimiter = ""
         self.lines = self.bad = self.blank = 0
         self._kind, self._report, self._max_line = kind, report, max_line
         self._keys = [json.dumps(key, ensure_ascii=False).encode("utf-8", "replace") for key in kind.once]
@@ -207,7 +221,7 @@ class Records(Generic[T]):
             archive = Archive(self.source, self.name)
             if member is None and archive.is_workbook:
                 self.format = XLSX
-                self.header, self._rows = self._sheet(archive.first_sheet())
+                self.header, self._rows = self._sheet(self._wanted_sheet(archive, choose_sheet))
                 return
             self._stream, inner_name = archive.open(member)
             start = _start_of(self._stream)
@@ -405,7 +419,8 @@ class Records(Generic[T]):
         first = self._first_line(lines)
         header_line = lines.number
         lines.put_back(first)
-        reader = csv.reader(lines, delimiter=_delimiter(first, suffix), strict=True)
+        self.delimiter = delimiter_of(first, suffix)
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         try:
             header = next(reader)
         except (csv.Error, _TooLong) as error:
@@ -463,6 +478,18 @@ class Records(Generic[T]):
         if "expected after" in message:
             return "text after the closing quote of a field"
         return visible(message)
+
+    def _wanted_sheet(self, archive: Archive, choose: Callable[[str, Row], bool] | None) -> Iterator[_SheetRow]:
+        """Return the rows of the first sheet that is wanted; of the first, if none is."""
+        for name, part in (archive.sheets() if choose is not None else {}).items():
+            rows = archive.sheet(part)
+            for number, row in rows:
+                if row[0].startswith(_COMMENT):
+                    continue
+                if choose is not None and choose(name, [cell.strip() for cell in row]):
+                    return chain([(number, row)], rows)
+                break
+        return archive.first_sheet()
 
     def _sheet(self, rows: Iterator[_SheetRow]) -> tuple[list[str], _Rows]:
         """Return the header of a sheet, and what reads its other rows."""
@@ -628,7 +655,7 @@ def _has_surrogates(row: Row) -> bool:
     return any(map(LONE_SURROGATES.search, row))
 
 
-def _delimiter(header: str, suffix: str) -> str:
+def delimiter_of(header: str, suffix: str = "") -> str:
     """Return what stands between the fields: what parts the header into most columns, a tab first in a .tsv file."""
     if suffix == ".tsv" and "\t" in header:
         return "\t"

@@ -74,6 +74,13 @@ class Stream(Struct):
     truncated: str | None = None
     starts_at: int = 0
     content: ContentHash | None = None
+    path: str = ""
+    """Where the bytes are; a run in a file is named behind the file, see `split_member`."""
+    max_line: int = MAX_LINE_BYTES
+    read_as: Any = None
+    """What the user says of the file (`readers.ReadAs`)."""
+    only_run: str | None = None
+    """The only run in the file that is wanted."""
     run: Any = None
     """What a reader knows of the file (`readers.RunFile`), if its lines are rows made from something else."""
     _expanded: int = 0
@@ -126,10 +133,48 @@ class Stream(Struct):
         return piece
 
 
+def split_member(path: str) -> tuple[str, str | None]:
+    """Return the file that a path names, and what it names inside: `archive.zip/file.csv`, `eval.json/openai:gpt-4`."""
+    if path != STDIN and not Path(path).exists():
+        for parent in Path(path).parents:
+            if parent.is_file():
+                return str(parent), Path(path).relative_to(parent).as_posix()
+    return path, None
+
+
+def file_of(path: str) -> Path:
+    """Return the file that a path names, or names something in."""
+    return Path(split_member(path)[0])
+
+
+def is_stored(path: str) -> bool:
+    """Return whether a path names a file or folder, or something in one, that can be read again."""
+    return path != STDIN and (file_of(path).is_file() or Path(path).is_dir())
+
+
+def sha256_of(path: str) -> str:
+    """Return the SHA-256 of a file in hexadecimal; that of a folder is over the names and contents of its files."""
+    import hashlib
+
+    place = file_of(path)
+    if not place.is_dir():
+        with place.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    whole = hashlib.sha256()
+    for one in sorted(place.rglob("*")):
+        if one.is_file():
+            whole.update(f"{one.relative_to(place).as_posix()}\0".encode("utf-8", "surrogateescape"))
+            whole.update(one.read_bytes())
+    return whole.hexdigest()
+
+
 def open_bytes(path: str, name: str, content: ContentHash | None = None) -> Stream:
     """Open a file, or standard input for `-`, and expand it where it is compressed."""
-    stream = Stream(name, iter(()), content=content)
-    raw = map(stream.count, raw_chunks(path, name))
+    file, run = split_member(path)
+    stream = Stream(name, iter(()), content=content, path=path, only_run=run)
+    if Path(file).is_dir():  # its reader goes through it
+        return stream
+    raw = map(stream.count, raw_chunks(file, name))
     first = next(raw, b"")
     if is_utf16(first):
         raise InputError(f"{name}: this is UTF-16 text, not UTF-8; convert it first (iconv -f UTF-16 -t UTF-8)")
@@ -140,7 +185,7 @@ def open_bytes(path: str, name: str, content: ContentHash | None = None) -> Stre
 def is_compressed(path: str) -> bool:
     """Return whether a file has to be decompressed; one that cannot be read has not."""
     try:
-        with Path(path).open("rb") as file:
+        with file_of(path).open("rb") as file:
             return file.read(len(_ZSTD_MAGIC)).startswith(_COMPRESSED)
     except OSError:
         return False

@@ -24,7 +24,7 @@ REPEATED, RECORDED_ELSEWHERE, JUDGED_AGAIN = "repeated", "recorded elsewhere", "
 
 _OUTCOMES = tuple(Outcome)
 _ATTACK_ROW = "-attack"
-_ENTRY_ID = f"""
+ENTRY_ID = f"""
     CASE
         WHEN t.mark = {RowMark.ATTACK_BY_ID} AND NOT t.is_attack THEN COALESCE(t.own_id, t.parent_id) ELSE t.parent_id
     END
@@ -90,7 +90,7 @@ def entries_with_id(ledger: LedgerView, name: str) -> list[int]:
     attacked = _id_numbers(ledger, name.removesuffix(_ATTACK_ROW)) if name.endswith(_ATTACK_ROW) else []
     return _keys_where(
         ledger,
-        f"{_ENTRY_ID} IN {GIVEN} OR own_id IN {GIVEN} OR (is_attack AND parent_id IN {GIVEN})",
+        f"{ENTRY_ID} IN {GIVEN} OR own_id IN {GIVEN} OR (is_attack AND parent_id IN {GIVEN})",
         [numbers, numbers, attacked],
     )
 
@@ -98,9 +98,9 @@ def entries_with_id(ledger: LedgerView, name: str) -> list[int]:
 def entries_of_rows(ledger: LedgerView, ords: Sequence[int]) -> list[int]:
     """Return the keys of the entries that rows count in, or were left out of."""
     counted = _keys_where(ledger, f"ord IN {GIVEN}", [ords])
-    if counted or not _has_left_out(ledger):
+    if counted or not has_left_out(ledger):
         return counted
-    kept = f"SELECT k.ord FROM {_LEFT_OUT_BESIDE_KEPT} WHERE l.ord IN {GIVEN}"
+    kept = f"SELECT k.ord FROM {LEFT_OUT_BESIDE_KEPT} WHERE l.ord IN {GIVEN}"
     return _keys_where(ledger, f"ord IN ({kept})", [ords])
 
 
@@ -117,7 +117,7 @@ def ids_near(ledger: LedgerView, name: str, limit: int) -> list[str]:
     """Return some of the ids that entries have, no more than `limit`; for a number, those of the nearest numbers."""
     wanted = min(id_number(name, Lexicon()), 0)
     rows = ledger.query(
-        f"SELECT id FROM (SELECT DISTINCT {_ENTRY_ID} AS id FROM counted_row AS t) ORDER BY ABS(id - ?), id LIMIT ?",
+        f"SELECT id FROM (SELECT DISTINCT {ENTRY_ID} AS id FROM counted_row AS t) ORDER BY ABS(id - ?), id LIMIT ?",
         [wanted, limit],
     )
     return [ledger.word("parent_id", number) or "" for (number,) in rows]
@@ -141,7 +141,7 @@ def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]
     rows = ledger.query(
         f"""
         SELECT
-            e.entry_key, {_ENTRY_ID}, e.outcome, e.requests,
+            e.entry_key, {ENTRY_ID}, e.outcome, e.requests,
             (SELECT COUNT(*) FROM entry AS variant WHERE variant.family = e.family){listed}
         FROM entry AS e
         INNER JOIN counted_row AS t ON e.first_ord = t.ord
@@ -197,7 +197,7 @@ def categories_of(ledger: LedgerView, ords: Sequence[int]) -> dict[int, list[str
 
 # -- what was left out ------------------------------------------------------------------------------------------
 
-_LEFT_OUT_BESIDE_KEPT = """
+LEFT_OUT_BESIDE_KEPT = """
     row_history AS l
     INNER JOIN row_history AS k
         ON
@@ -214,12 +214,12 @@ _LEFT_OUT_BESIDE_KEPT = """
 
 def rows_left_out(ledger: LedgerView, key: int) -> list[RowLeftOut]:
     """Return the rows that repeat what rows of an entry record already, and why they do not count."""
-    if not _has_left_out(ledger):
+    if not has_left_out(ledger):
         return []
     rows: Iterable[tuple[int, bool, str, int, int]] = ledger.query(
         f"""
         SELECT l.ord, l.is_attack, l.status, MIN(k.ord), MAX(k.ord)
-        FROM {_LEFT_OUT_BESIDE_KEPT}
+        FROM {LEFT_OUT_BESIDE_KEPT}
         INNER JOIN counted_row AS t ON k.ord = t.ord
         WHERE t.entry_key = ?
         GROUP BY l.ord, l.is_attack, l.status
@@ -233,7 +233,7 @@ def rows_left_out(ledger: LedgerView, key: int) -> list[RowLeftOut]:
     ]
 
 
-def _has_left_out(ledger: LedgerView) -> bool:
+def has_left_out(ledger: LedgerView) -> bool:
     """Return whether any row was left out; where no id was suspected, the table has hardly any columns."""
     return bool(ledger.query("SELECT 1 FROM row_history WHERE status <> 'kept' LIMIT 1"))
 
@@ -364,7 +364,7 @@ def listed_entries(ledger: LedgerView) -> Iterator[ListedEntry]:
     fields = ledger.facets.items()
     listed = "".join(f", e.{column}" for _, column in fields)
     statement = f"""
-        SELECT e.first_ord, {_ENTRY_ID}, e.outcome, e.initial_success, e.requests, e.attack_name{listed}
+        SELECT e.first_ord, {ENTRY_ID}, e.outcome, e.initial_success, e.requests, e.attack_name{listed}
         FROM entry AS e
         INNER JOIN counted_row AS t ON e.first_ord = t.ord
         WHERE e.first_ord > ?
@@ -408,7 +408,7 @@ SELECT
     e.outcome AS outcome,
     COALESCE(e.family, 0) AS family,
     t.ord AS ord,
-    {_ENTRY_ID} AS id,
+    {ENTRY_ID} AS id,
     CASE WHEN t.is_attack THEN 0 ELSE COALESCE(t.text_hash, 0) END AS content,
     t.is_attack AS alone
 FROM (
@@ -575,7 +575,7 @@ _SHARED_IDS = """
     GROUP BY origin_key, entry_id
     HAVING COUNT(*) > 1
 """
-_ROWS_BEHIND = {
+ROWS_BEHIND = {
     "F005": f"""
         SELECT c.case_ord AS ord
         FROM every_case AS c
@@ -608,7 +608,7 @@ class ProblemRows(Struct, frozen=True):
 
 def rows_behind(ledger: LedgerView, code: str) -> ProblemRows:
     """Return the rows that the finding with a code is about."""
-    return _counted(ledger, _ROWS_BEHIND[code])
+    return _counted(ledger, ROWS_BEHIND[code])
 
 
 def shared_ids(ledger: LedgerView) -> int:

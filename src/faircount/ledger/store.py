@@ -144,6 +144,8 @@ class Ledger:
         """Whether each source is folded by itself, whatever stands in the others; then each is asked as a `Part`."""
         self.fields_of: dict[int, Fields] = {}
         """The fields of each source's format."""
+        self.place_of: dict[int, Callable[[str, int], str]] = {}
+        """What makes `file:line` of a row of a source, where its format does not have lines."""
         self.facets: dict[str, str] = {}
         """The name of each facet's column in the engine."""
         self._facet_fields: dict[str, str] = {}
@@ -285,7 +287,8 @@ class Ledger:
     def place(self, ord_: int) -> str:
         """Return `file:line` of a row."""
         source, line = source_and_line(ord_)
-        return f"{self.paths[source]}:{line}"
+        path, named = self.paths[source], self.place_of.get(source)
+        return f"{path}:{line}" if named is None else named(path, line)
 
     def ord(self, source: int, line: int) -> int:
         """Return the number by which a line of a source is known."""
@@ -327,10 +330,34 @@ class Ledger:
             self._engine.rows(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
         self._engine.rows("SET threads = 1")
 
+    def derive(self, field: str, sources: Sequence[str], value: Callable[[dict[str, str | None]], str | None]) -> None:
+        """Give the folded entries one more facet, once, made from the values of others."""
+        if self.facets.get(field) == f"derived_{field}":
+            return
+        columns = [self.facets[name] for name in sources]
+        name, found, rows = f"derived_{field}", dict[str, int](), list[str]()
+        for numbers in self._engine.rows(f"SELECT DISTINCT {', '.join(columns)} FROM entry") if columns else []:
+            words = [self.word(column, number) for column, number in zip(columns, numbers, strict=True)]
+            made = value(dict(zip(sources, words, strict=True)))
+            if made is not None:
+                given = ["NULL" if number is None else str(number) for number in numbers]
+                rows.append(f"({', '.join([*given, str(found.setdefault(made, len(found) + 1))])})")
+        if rows:
+            names = [f"source_{number}" for number in range(len(columns))]
+            same = [f"e.{column} IS NOT DISTINCT FROM d.{one}" for column, one in zip(columns, names, strict=True)]
+            derived = f"(VALUES {', '.join(rows)}) AS d({', '.join([*names, name])})"
+            self._engine.rows(
+                f"CREATE OR REPLACE TABLE entry AS SELECT e.*, d.{name} FROM entry AS e"
+                f" LEFT JOIN {derived} ON {' AND '.join(same)}"
+            )
+        else:
+            self._engine.rows(f"CREATE OR REPLACE TABLE entry AS SELECT *, CAST(NULL AS INTEGER) AS {name} FROM entry")
+        self.facets[field], self._words[lexicon_of(name)] = name, [None, *found]
+
     def only(self, rows: str) -> Ledger:
         """Return a ledger of some rows alone, not folded yet; `rows` selects their places in this one."""
         chosen = Ledger(self.paths, apart=self.apart)
-        chosen.fields_of = self.fields_of
+        chosen.fields_of, chosen.place_of = self.fields_of, self.place_of
         self._engine.rows(f"CREATE OR REPLACE TEMP TABLE chosen_row AS {rows}")
         facets = {column: name for column, name in self._columns["attempt"].items() if column.startswith(FACET)}
         largest = "".join(f", MAX({name})" for name in facets.values())
@@ -363,7 +390,8 @@ class Ledger:
         """Return a ledger of the same rows, not folded yet, as if one judge had judged them alone, or `any`, `all` or
         the `majority` of those that judged them; rows must be settled."""
         judged = Ledger(self.paths, apart=self.apart)
-        judged.fields_of, judged.rows, judged._own_facets = self.fields_of, self.rows, self._own_facets
+        judged.fields_of, judged.place_of = self.fields_of, self.place_of
+        judged.rows, judged._own_facets = self.rows, self._own_facets
         names, words = self._columns["attempt"], dict(self._words)
         replaced = {"decision": "j.decision", "state": "j.state", "truthy": "CAST(j.decision = 1 AS TINYINT)"}
         own = chosen = "TRUE"

@@ -64,10 +64,11 @@ from faircount.readers.raw_rows import dataset_row as dataset_row
 from faircount.readers.raw_rows import rows_of as rows_of
 from faircount.readers.registry import Found as Found
 from faircount.readers.registry import Probe as Probe
+from faircount.readers.registry import ReadAs as ReadAs
 from faircount.readers.registry import Reader as Reader
+from faircount.readers.registry import not_read as not_read
 from faircount.readers.registry import open_source as open_source
 from faircount.readers.registry import open_stream as open_stream
-from faircount.readers.registry import other_tool as other_tool
 from faircount.readers.registry import reads_ranges as reads_ranges
 from faircount.readers.registry import recognise as recognise
 from faircount.readers.rejudged_runs import marked as marked
@@ -86,3 +87,6 @@ from faircount.readers.run_rows import NOT_OF_ENTRIES as NOT_OF_ENTRIES
 from faircount.readers.run_rows import RunFile as RunFile
 from faircount.readers.spikee import RowLines as RowLines
 from faircount.readers.spikee import SpikeeReader as SpikeeReader
+from faircount.readers.tool_records import ToolFile as ToolFile
+from faircount.readers.tool_records import ToolReader as ToolReader
+from faircount.readers.tool_records import ToolRecord as ToolRecord

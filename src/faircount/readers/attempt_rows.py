@@ -250,10 +250,12 @@ class RowMaker:
         text: int,
         by_metric: Mapping[str, bool | None] | None = None,
         thresholds: Mapping[str, float] | None = None,
+        long_id: str | None = None,
     ) -> LedgerRow:
         """Return the row of a case of a run of tests.
 
-        `success` is what all its attempts come to, `by_metric` the same by each metric alone.
+        `success` is what all its attempts come to, `by_metric` the same by each metric alone; `long_id` is what it is a
+        variant of, if that is not its suite.
         """
         answered = [one for one in attempts if one.error is None]
         decided = success if answered else None
@@ -277,7 +279,7 @@ class RowMaker:
             attempts,
             {"target": model, **fields},
             # Cases of one suite are variants: they differ in parameters, not in what is asked.
-            long_id=suite_of(name),
+            long_id=suite_of(name) if long_id is None else long_id,
             parent_id=own_id,
             mark=RowMark.TASK,
             attack=None,

@@ -25,7 +25,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 
 from faircount.core.findings import Notes
 from faircount.core.model import Source
-from faircount.io.streams import SECRET_BYTES, Secret, identity_of_file
+from faircount.io.streams import SECRET_BYTES, Secret, file_of, identity_of_file
 from faircount.ledger import engine
 from faircount.ledger.engine import DuckDB, StoredTables
 from faircount.ledger.schema import Tables
@@ -34,7 +34,7 @@ from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
 LIMIT_BYTES = 1024**3
-FORMAT = 14
+FORMAT = 15
 """Raised whenever what is kept, or what the reader makes of a line, changes."""
 
 _CONTENT = "content"
@@ -127,14 +127,14 @@ class Cache:
         If there may be something, `meanwhile` is called before the file is looked at, which takes a moment.
         """
         try:
-            size = Path(path).stat().st_size
+            size = file_of(path).stat().st_size
             if not any(self.folder.glob(f"{size}-*")):
                 return None
             secret = self.secret()
             if secret is None:
                 return None
             meanwhile()
-            return _load(self.folder / _name(size, identity_of_file(path, secret), how), path)
+            return _load(self.folder / _name(size, identity_of_file(str(file_of(path)), secret), how), path)
         except OSError:
             return None
 

@@ -16,9 +16,8 @@ from msgspec import Struct
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import clip_middle
 from faircount.io import lenient_json as loose
-from faircount.io.archives import split_member
-from faircount.io.streams import STDIN
-from faircount.readers.registry import open_stream
+from faircount.io.streams import STDIN, split_member
+from faircount.readers.registry import TABLE, ReadAs, is_run_folder, open_stream, read_as_of, runs_in, set_read_as
 
 RESULT_PREFIX = "results_"
 _RESULT_KEYS = frozenset({"success", "response", "error", "guardrail"})
@@ -35,21 +34,32 @@ class Input(Struct, frozen=True):
     also: tuple[str, ...] = ()
 
 
-def expand(files: Sequence[str]) -> list[str]:
-    """Return the paths that the given names stand for: a glob is every file that it matches, by name."""
-    paths: list[str] = []
+def expand(files: Sequence[str], read_as: ReadAs | None = None, *, split: bool = True) -> list[str]:
+    """Return the paths that the given names stand for, a file that holds several runs as a path for each.
+
+    A glob is every file that it matches, by name. `read_as` is what the user says of the files. Files that are not
+    results are not to be `split`.
+    """
+    found: list[str] = []
     for name in files:
-        paths += _expand_file(name)
-    if paths.count(STDIN) > 1:
+        found += _expand_file(name, read_as)
+    if found.count(STDIN) > 1:
         raise UsageError("standard input (-) can be given only once")
+    paths: list[str] = []
+    for path in found:
+        set_read_as(path, read_as)
+        runs = runs_in(path) if split else [path]
+        for run in runs:
+            set_read_as(run, read_as)
+        paths += runs
     return paths
 
 
-def _expand_file(name: str) -> list[str]:
+def _expand_file(name: str, read_as: ReadAs | None) -> list[str]:
     if name == STDIN or Path(name).is_file() or split_member(name)[1] is not None:
         return [name]
     if Path(name).is_dir():
-        return results_in(name)[0]
+        return results_in(name, read_as)[0]
     if glob.has_magic(name):
         found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())
         if not found:
@@ -60,12 +70,18 @@ def _expand_file(name: str) -> list[str]:
     return [name]
 
 
-def results_in(folder: str) -> tuple[list[str], list[str]]:
-    """Return the result files of a folder, recognised by their content, and the names of its other files."""
+def results_in(folder: str, read_as: ReadAs | None = None) -> tuple[list[str], list[str]]:
+    """Return the result files of a folder, recognised by their content, and the names of its other files.
+
+    A folder that is one run is the only result itself.
+    """
+    if is_run_folder(folder):
+        return [str(Path(folder))], []  # without a slash at the end
     results: list[str] = []
     others: list[str] = []
     for path in sorted(Path(folder).iterdir()):
         if path.is_file() and not path.name.startswith("."):
+            set_read_as(str(path), read_as)
             if _holds_results(str(path)):
                 results.append(str(path))
             else:
@@ -76,9 +92,14 @@ def results_in(folder: str) -> tuple[list[str], list[str]]:
 
 
 def _holds_results(path: str) -> bool:
-    """Return whether a file is a run journal, a report, or begins with a row of a result file."""
+    """Return whether a file is one of a tool or a run, or begins with a row of a result file.
+
+    Any table may lie in a folder, an export of ours, too: it is a result file where the user says how to read it.
+    """
     try:
         stream = open_stream(path, path)
+        if stream.run is not None and stream.run.reader == TABLE and read_as_of(path) == ReadAs():
+            return False
         if stream.run is not None:
             return True
         start = next(stream.chunks, b"")
@@ -108,6 +129,8 @@ def expand_folder(folder: str) -> list[str]:
     """Return the result files of a folder, by name."""
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder")
+    if is_run_folder(folder):
+        return expand([folder])
     found = sorted(
         path.name
         for path in Path(folder).iterdir()

@@ -174,7 +174,7 @@ def _given(files: Sequence[str], problems: DataProblems) -> list[str]:
     for name in files:
         if name != STDIN and Path(name).is_dir():
             raise UsageError(f"{name}: this is a folder; name the files with labels")
-    found = inputs.distinct(inputs.expand(files))
+    found = inputs.distinct(inputs.expand(files, split=False))
     if not found:
         raise UsageError("no file with labels; give one with --labels")
     for file in found:

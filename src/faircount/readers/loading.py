@@ -25,7 +25,18 @@ from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
 from faircount.io import lenient_json as loose
-from faircount.io.streams import RANGE_BYTES, STDIN, ContentHash, Secret, identity, open_range, raw_chunks
+from faircount.io.streams import (
+    RANGE_BYTES,
+    STDIN,
+    ContentHash,
+    Secret,
+    file_of,
+    identity,
+    is_stored,
+    open_range,
+    raw_chunks,
+    split_member,
+)
 from faircount.ledger import engine
 from faircount.ledger.schema import Batch, Joining, Tables, joined
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
@@ -41,6 +52,7 @@ from faircount.readers.registry import (
     default_reader,
     open_source,
     plain_reader,
+    read_as_of,
     reader_named,
     reads_ranges,
 )
@@ -83,7 +95,6 @@ class Loader:
         self._cache = cache
         self._alone = alone
         """Whether every source is folded by itself, by our own rules."""
-        self._how = f"{options} {'folded' if alone else 'rows'}"
         names = list(paths)
         # A single file whose size is known is most likely known itself: then the engine is wanted next. Where other
         # files are to be read, it must not run before the workers do.
@@ -111,7 +122,8 @@ class Loader:
     def load(self, ledger: Ledger, index: int) -> ReadSource:
         """Read a source of the ledger into it, or take what was kept of the same bytes."""
         read = self._load(ledger, index)
-        ledger.fields_of[index] = reader_named(read.source.reader).fields
+        reader = reader_named(read.source.reader)
+        ledger.fields_of[index], ledger.place_of[index] = reader.fields, reader.place
         return read
 
     def _load(self, ledger: Ledger, index: int) -> ReadSource:
@@ -125,7 +137,7 @@ class Loader:
             self.progress(cached.read.source.bytes)
             return cached.read
         secret = None if ledger.apart else self._secret(path)
-        keeping = None if secret is None or self._cache is None else self._cache.keep(self._how)
+        keeping = None if secret is None or self._cache is None else self._cache.keep(self._how(path))
         ledger.folder = None if keeping is None else keeping.folder
         before = _state(path)
         if self._pool is not None and processes_for(path) > 1:
@@ -177,7 +189,12 @@ class Loader:
     def _find(self, path: str, meanwhile: Callable[[], None]) -> CachedSource | None:
         if self._cache is None or not _may_be_large(path):
             return None
-        return self._cache.find(path, self._how, meanwhile=meanwhile)
+        return self._cache.find(path, self._how(path), meanwhile=meanwhile)
+
+    def _how(self, path: str) -> str:
+        """Return what the rows of a file depend on beside its bytes."""
+        run, said = split_member(path)[1], read_as_of(path)
+        return f"{self.options} {said} {run} {'folded' if self._alone else 'rows'}"
 
     def _secret(self, path: str) -> Secret | None:
         return self._cache.secret() if self._cache is not None and _may_be_large(path) else None
@@ -186,7 +203,7 @@ class Loader:
         content = None if secret is None else ContentHash(secret)
         with contextlib.ExitStack() as copies:
             # A query may look at a file twice.
-            once = self.options.where is not None and not Path(path).is_file()
+            once = self.options.where is not None and not is_stored(path)
             origin = Origin(path, copies.enter_context(_copy(path)) if once else path)
             stream, reader = open_source(origin.path, path, content)
             found = _nothing_found(reader, origin, self.options)
@@ -268,7 +285,7 @@ class _LoadedTables(Struct, frozen=True):
 
 
 def _state(path: str) -> os.stat_result | None:
-    return None if path == STDIN or not Path(path).is_file() else Path(path).stat()
+    return file_of(path).stat() if is_stored(path) else None
 
 
 def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
@@ -285,12 +302,12 @@ def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
 
 def _is_worth_keeping(path: str, reading: _LoadedTables) -> bool:
     """Return whether a file has many rows, and did not grow while it was read."""
-    unchanged = Path(path).stat().st_size == reading.read.source.bytes
+    unchanged = file_of(path).stat().st_size == reading.read.source.bytes
     return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
 
 
 def _may_be_large(path: str) -> bool:
-    return path != STDIN and Path(path).is_file() and Path(path).stat().st_size >= CACHED_FROM_BYTES
+    return is_stored(path) and file_of(path).stat().st_size >= CACHED_FROM_BYTES
 
 
 def processes_for(path: str) -> int:
@@ -377,7 +394,7 @@ def parse_row_query(text: str) -> Query:
 def refuse_unknown_fields(query: Query | None, origins: Sequence[Origin], max_line: int) -> None:
     """Raise UsageError for a field that a query compares and no row of the files has, which is mostly a mistype."""
     unknown = frozenset() if query is None else query.compared.difference(Row.__struct_fields__)
-    if not unknown or not all(Path(origin.path).is_file() for origin in origins):
+    if not unknown or not all(is_stored(origin.path) for origin in origins):
         return
     unknown -= fields_present(origins, unknown, max_line)
     if not unknown:

@@ -20,7 +20,7 @@ from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.io import lenient_json as loose
 from faircount.io.lenient_json import BadLine, is_utf8
-from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks
+from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks, file_of
 from faircount.ledger.lookup import identity
 from faircount.ledger.schema import RowMark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
@@ -291,7 +291,7 @@ def _is_attack(row: Row, origin: Origin, max_line: int) -> bool:
 
 def _is_parent(entry_id: str, origin: Origin, max_line: int) -> bool:
     """Return whether an entry is there: a row that only its id calls part of an attack is one only if it is."""
-    state = Path(origin.path).stat()
+    state = file_of(origin.path).stat()
     return entry_id in _parents(origin, max_line, (state.st_size, state.st_mtime_ns))
 
 

@@ -28,7 +28,7 @@ from faircount.ledger.schema import Batch, LedgerRow, checksum
 from faircount.readers.aggregation import all_passed
 from faircount.readers.attempt_rows import RowMaker, as_json, facts_of
 from faircount.readers.raw_rows import after_space
-from faircount.readers.registry import Found, Probe, Reader, other_tool
+from faircount.readers.registry import Found, Probe, Reader, keys_of
 from faircount.readers.result_rows import RESULT_FIELDS
 from faircount.readers.rows import ReadOptions
 from faircount.readers.run_rows import (
@@ -74,7 +74,7 @@ class RebelReader(Reader):
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a document has test cases at its top."""
-        return begins_report(probe.head) and other_tool(probe.head) is None
+        return begins_report(probe.head) and "overview" not in keys_of(probe.head)
 
     def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
         """Let a stream give the test cases as rows that people read."""

@@ -17,10 +17,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec import Struct, field
 
-from faircount.core.errors import InputError
+from faircount.core.errors import FaircountError, InputError
 from faircount.core.findings import Notes
-from faircount.core.model import Source
-from faircount.io.streams import STDIN, ContentHash, Stream, is_compressed, is_utf16, open_bytes, raw_chunks
+from faircount.core.model import Source, ToolFigure
+from faircount.io.streams import (
+    ContentHash,
+    Stream,
+    file_of,
+    is_compressed,
+    is_stored,
+    is_utf16,
+    open_bytes,
+    raw_chunks,
+    split_member,
+)
 from faircount.ledger.schema import Batch, Fields
 from faircount.readers.rows import ReadOptions
 
@@ -31,6 +41,34 @@ if TYPE_CHECKING:
 GROUP = "faircount.readers"
 HEAD_BYTES = 64 * 1024
 """So much of a file is looked at to recognise it."""
+
+
+class ReadAs(Struct, frozen=True):
+    """What the user says of files that they do not say themselves."""
+
+    aim: str | None = None
+    format: str | None = None
+    """The name of a reader, or of a map of columns in a configuration file."""
+    columns: tuple[str, ...] = ()
+    """Which column of a table has which role, as `role=column`."""
+    threshold: float | None = None
+    """From which score on an attempt is a success."""
+
+
+_read_as: dict[str, ReadAs] = {}
+
+
+def set_read_as(path: str, read_as: ReadAs | None) -> None:
+    """Let a file be read as the user says, also when its texts are read again; None changes nothing."""
+    if read_as == ReadAs():
+        _read_as.pop(path, None)
+    elif read_as is not None:
+        _read_as[path] = read_as
+
+
+def read_as_of(path: str) -> ReadAs:
+    """Return what the user says of a file."""
+    return _read_as.get(path) or ReadAs()
 
 
 class Probe(Struct, frozen=True):
@@ -63,6 +101,8 @@ class Found(Struct):
     tool: str = ""
     aim: str = ""
     stop_rule: str = ""
+    figures: tuple[ToolFigure, ...] = ()
+    differs: tuple[str, ...] = ()
     keep: Keep | None = None
     """Which rows `--where` wants; None where it wants all of them."""
 
@@ -126,6 +166,8 @@ class Reader:
     """Whether the version of the tool is a guess from the fields that rows have."""
     detected_as_true: ClassVar[tuple[str, ...]] = ()
     """Versions of the tool in whose files a boolean guardrail's true may mean that it detected an attack."""
+    several_runs: ClassVar[bool] = False
+    """Whether a file may hold several runs, which are read apart: `file/run`."""
     fields: ClassVar[Fields] = Fields()
 
     def sniff(self, probe: Probe) -> bool:
@@ -139,6 +181,15 @@ class Reader:
     def version(self, found: Found) -> str | None:
         """Return which version of the tool wrote the file, as far as it shows."""
         return found.version
+
+    def runs(self, stream: Stream) -> list[str]:
+        """Return the names of the runs in a file, where there may be several."""
+        del stream
+        return []
+
+    def place(self, path: str, line: int) -> str:
+        """Return where a row of a file is, for people."""
+        return f"{path}:{line}"
 
     def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
         """Let a stream give the texts of its rows, one JSON object per line; None where its lines are rows already.
@@ -164,18 +215,43 @@ class Reader:
             aim=found.aim or self.aim,
             target=found.target or named,
             stop_rule=found.stop_rule,
+            figures=found.figures,
+            differs=found.differs,
         )
 
 
-_BUILT_IN = (
+TABLE = "table"
+_BUILT_IN: tuple[tuple[str, bytes | None, str], ...] = (
     ("run journal", b'"kind"', "faircount.readers.journal_reader:RunJournalReader"),
     ("REBEL report", b'"test_cases"', "faircount.readers.rebel_reports:RebelReader"),
     ("rejudged run", b'"rejudged_run"', "faircount.readers.rejudged_runs:RejudgedReader"),
     ("garak", b'"entry_type"', "faircount.readers.garak:GarakReader"),
     ("garak hit log", b'"attempt_id"', "faircount.readers.garak:HitLogReader"),
+    ("promptfoo", b'"promptIdx"', "faircount.readers.promptfoo:PromptfooReader"),
+    ("promptfoo", b'"version"', "faircount.readers.promptfoo:PromptfooReader"),
+    ("promptfoo", b"eval_results", "faircount.readers.promptfoo:PromptfooReader"),
+    ("inspect", b'"eval"', "faircount.readers.inspect_logs:InspectReader"),
+    ("inspect", b"PK\x03\x04", "faircount.readers.inspect_logs:InspectReader"),
+    ("PyRIT", b"SQLite format 3\x00", "faircount.readers.pyrit:PyritReader"),
+    ("PyRIT export", b'"conversation_id"', "faircount.readers.pyrit:PyritExportReader"),
+    ("PyRIT export", b"id,role,conversation_id,", "faircount.readers.pyrit:PyritExportReader"),
+    ("JailbreakBench", b'"jailbreaks"', "faircount.readers.jailbreak_benchmarks:JailbreakBenchReader"),
+    ("HarmBench", b'"test_case"', "faircount.readers.jailbreak_benchmarks:HarmBenchReader"),
+    ("DeepEval", b'estCases"', "faircount.readers.deepeval:DeepEvalReader"),
+    ("DeepEval", b"metric_data", "faircount.readers.deepeval:DeepEvalReader"),
+    ("DeepTeam", b'"overview"', "faircount.readers.deepeval:DeepTeamReader"),
+    ("lm-eval", b'"doc_id"', "faircount.readers.lm_eval:LmEvalReader"),
+    ("OpenAI evals", b'"spec"', "faircount.readers.openai_evals:OpenAIEvalsReader"),
+    ("AgentDojo", b'"pipeline_name"', "faircount.readers.agentdojo:AgentDojoReader"),
+    (TABLE, None, "faircount.readers.tables:TableReader"),
     ("spikee", b'"id"', "faircount.readers.spikee:SpikeeReader"),
 )
-"""Our readers by name, each with bytes that the head of every file of its format has: others are not even imported."""
+"""Our readers by name, each with bytes that the head of every file of its format has: others are not even imported.
+
+The reader of tables takes what no other claims.
+"""
+_OF_FOLDERS = ("faircount.readers.agentdojo:AgentDojoReader",)
+"""Readers of formats in which a folder is the run."""
 _loaded: dict[str, Reader] = {}
 
 
@@ -188,8 +264,7 @@ def _built_in(place: str) -> Reader:
 
 def reader_named(name: str) -> Reader:
     """Return the reader of a format that was read, perhaps long ago; where it is gone, the default one."""
-    own = next((_built_in(place) for known, _, place in _BUILT_IN if known == name), None)
-    return own or next((reader for reader in _offered() if reader.name == name), default_reader())
+    return _known(name) or default_reader()
 
 
 def default_reader() -> Reader:
@@ -199,18 +274,45 @@ def default_reader() -> Reader:
 
 def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
     """Return the reader of a file. Of files that are none of ours, other packages are asked if that is wanted."""
-    readers = [_built_in(place) for _, word, place in _BUILT_IN if word in probe.head]
-    claims = [reader for reader in readers if reader.sniff(probe)]
+    said = read_as_of(shown)
+    if said.format is not None and (known := _known(said.format)) is not None:
+        return known
+    if said.columns or said.format is not None:
+        return reader_named(TABLE)
+    if probe.path and Path(probe.path).is_dir():
+        readers = [_built_in(place) for place in _OF_FOLDERS]
+    else:
+        readers = [_built_in(place) for _, word, place in _BUILT_IN if word is not None and word in probe.head]
+    claims = [reader for reader in dict.fromkeys(readers) if reader.sniff(probe)]
+    # Rows with an id and a verdict are anybody's: whoever knows more of a file goes before.
+    claims = [reader for reader in claims if reader is not default_reader()] or claims
     if offered and not claims and probe.head.strip():
         claims = [reader for reader in _offered() if reader.sniff(probe)]
     if len(claims) > 1:
         names = " and ".join(reader.name for reader in claims)
         raise InputError(f"{shown}: recognised as {names}; it can be only one of them")
-    if claims and claims[0] is not default_reader():
+    if claims:
         return claims[0]
-    if tool := other_tool(probe.head):
-        raise InputError(f"{shown}: this is {tool}, which Faircount does not read yet")
-    return default_reader()
+    if refusal := not_read(probe.head):
+        raise InputError(f"{shown}: {refusal}")
+    table = reader_named(TABLE)
+    return table if offered and probe.head.strip() and table.sniff(probe) else default_reader()
+
+
+def is_run_folder(path: str) -> bool:
+    """Return whether a folder is one run, and not a folder of result files."""
+    return any(_built_in(place).sniff(Probe(b"", path)) for place in _OF_FOLDERS)
+
+
+def format_names() -> list[str]:
+    """Return the names of the formats that are built in."""
+    return list(dict.fromkeys(name for name, *_ in _BUILT_IN))
+
+
+def _known(name: str) -> Reader | None:
+    """Return our reader of this name, or that of an installed package."""
+    own = next((_built_in(place) for known, _, place in _BUILT_IN if known.casefold() == name.casefold()), None)
+    return own or next((reader for reader in _offered() if reader.name == name), None)
 
 
 def _offered() -> list[Reader]:
@@ -242,18 +344,36 @@ def head_of(stream: Stream) -> bytes:
 
 def open_source(path: str, name: str, content: ContentHash | None = None) -> tuple[Stream, Reader]:
     """Open a file, or standard input for `-`, and find out who reads it."""
-    stream = open_bytes(path, name, content)
+    stream = _opened(path, name, content)
     return stream, recognise(Probe(head_of(stream), path), name)
+
+
+def _opened(path: str, name: str, content: ContentHash | None = None) -> Stream:
+    stream = open_bytes(path, name, content)
+    stream.read_as = read_as_of(name)
+    return stream
+
+
+def runs_in(path: str) -> list[str]:
+    """Return how a file is named run by run, where it holds several; else itself."""
+    if not is_stored(path) or split_member(path)[1] is not None:
+        return [path]
+    try:
+        stream, reader = open_source(path, path)
+        found = reader.runs(stream) if reader.several_runs else []
+    except FaircountError:  # it is raised again when the file is read
+        return [path]
+    return [f"{path}/{run}" for run in found] if len(found) > 1 else [path]
 
 
 def open_stream(
     path: str, name: str, content: ContentHash | None = None, *, lines: Collection[int] | None = None
 ) -> Stream:
     """Open a file to get the texts of its rows, one JSON object per line; `lines` says which of them are wanted."""
-    stream = open_bytes(path, name, content)
+    stream = _opened(path, name, content)
     head = head_of(stream)
     reader = recognise(Probe(head, path), name)
-    once = path == STDIN or not Path(path).is_file() or is_compressed(path)
+    once = not is_stored(path) or is_compressed(path)
     stream.run = reader.rows(stream, head, None if once else lambda: raw_chunks(path, name))
     if stream.run is not None:
         stream.run.wanted = lines
@@ -275,7 +395,7 @@ def lines_are_rows(path: str) -> bool:
 def plain_reader(path: str) -> Reader | None:
     """Return who reads a file as it is on the disk; None if it has to be decompressed, or nobody can read it."""
     try:
-        with Path(path).open("rb") as file:
+        with file_of(path).open("rb") as file:
             head = file.read(HEAD_BYTES)
         if is_compressed(path) or is_utf16(head):
             return None
@@ -284,60 +404,50 @@ def plain_reader(path: str) -> Reader | None:
         return None
 
 
-# -- files of tools that are not read yet -----------------------------------------------------------------------
-# Recognised by how they begin, never by their name.
+# -- files that are known and not read --------------------------------------------------------------------------
 
-_BY_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("a promptfoo result file", frozenset({"promptIdx", "testIdx", "vars", "success"})),
-    ("a promptfoo result file", frozenset({"results", "results.version"})),
-    ("an inspect log", frozenset({"version", "status", "eval"})),
-    ("an lm-eval sample file", frozenset({"doc_id", "doc", "target", "resps"})),
-    ("an lm-eval result file", frozenset({"results", "configs"})),
-    ("an lm-eval result file", frozenset({"results", "group_subtasks"})),
-    ("a PyRIT export", frozenset({"conversation_id", "role", "converted_value"})),
-    ("a PyRIT file of scorer metrics", frozenset({"class_name", "hash", "metrics"})),
-    ("a DeepEval test run", frozenset({"testCases"})),
-    ("a DeepEval test run", frozenset({"conversationalTestCases"})),
-    ("a DeepEval test run", frozenset({"testRunData"})),
-    ("a DeepTeam risk assessment", frozenset({"overview", "test_cases"})),
-    ("an AgentDojo run", frozenset({"suite_name", "pipeline_name", "user_task_id", "messages"})),
-    ("a JailbreakBench artifact", frozenset({"parameters", "jailbreaks"})),
-    ("an OpenAI evals log", frozenset({"spec", "spec.eval_name"})),
+_NOT_READ: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (
+        re.compile(rb"evalId:.*\n"),
+        "this is a promptfoo result file in YAML, which is not read; export JSON: promptfoo export eval ID -o x.json",
+    ),
+    (
+        re.compile(rb"(?>[^\n]*?,Status,Score,Named Scores,)(?=[^\n]*,Grader Reason,Comment\b)"),
+        "this is a promptfoo table, in which errors and grader failures look like verdicts; export JSON: promptfoo "
+        "export eval ID -o x.json",
+    ),
+    (
+        # A task with an alias, or with a value by metric and filter.
+        re.compile(rb'\s*\{\s*"results"\s*:\s*\{\s*"(?:[^"\\]|\\.)*+"\s*:\s*\{[^{}]*?"(?:alias|[^"\\,]+,[^"\\]+)"\s*:'),
+        "this is a results file of lm-eval, which holds aggregates without the samples behind them; give the samples "
+        "file beside it, samples_<task>_<time>.jsonl (lm-eval --log_samples)",
+    ),
+    (
+        re.compile(rb"[\s\S]{8}DUCK"),
+        "this is a DuckDB database, such as PyRIT kept up to 0.8, which is not read; export the conversations as JSON",
+    ),
+    (
+        re.compile(rb'\s*\{"class_name":\s*"(?=[^\n]*?"scorer_type":)(?=[^\n]*?"metrics":\s*\{)'),
+        "these are PyRIT's metrics of its scorers, which measure judges and hold no results; give PyRIT's memory (.db) "
+        "or an export of its conversations",
+    ),
 )
-"""What a file is whose first object has all of these keys; `a.b` is the key b of the object under a."""
-
-_BY_START: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("an inspect log", re.compile(rb"PK\x03\x04(?=[\s\S]*(?:header\.json|_journal/start\.json))")),
-    ("a promptfoo database", re.compile(rb"SQLite format 3\0(?=[\s\S]*eval_results)")),
-    ("a PyRIT database", re.compile(rb"SQLite format 3\0(?=[\s\S]*PromptMemoryEntries)")),
-    ("a DeepEval database", re.compile(rb"SQLite format 3\0(?=[\s\S]*metric_data)")),
-    ("a DuckDB database, such as PyRIT keeps", re.compile(rb"[\s\S]{8}DUCK")),
-    ("a promptfoo result file in YAML", re.compile(rb"evalId:.*\n")),
-    ("a promptfoo table", re.compile(rb"(?>[^\n]*?,Status,Score,Named Scores,)(?=[^\n]*,Grader Reason,Comment\b)")),
-    ("a PyRIT export", re.compile(rb"id,role,conversation_id,sequence,timestamp,")),
-    ("a HarmBench result file", re.compile(rb'\{\s*"[^"]*":\s*\[\s*\{\s*"test_case":(?=[\s\S]*"generation":)')),
-)
+"""Files by how they begin, and what to do instead."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?(\s*:)?|[{}\[\]]')
 _DEPTH = 2
 
 
-def other_tool(start: bytes) -> str | None:
-    """Return what a file of another tool's is, by its first bytes, or None."""
-    for what, pattern in _BY_START:
-        if pattern.match(start):
-            return what
-    if start.lstrip()[:1] not in (b"{", b"["):
-        return None
-    keys = keys_of(start)
-    return next((what for what, needed in _BY_KEYS if needed <= keys), None)
+def not_read(start: bytes) -> str:
+    """Return what a file is that is known and not read, and what to do instead, by its first bytes; else nothing."""
+    return next((reason for pattern, reason in _NOT_READ if pattern.match(start)), "")
 
 
 def keys_of(start: bytes) -> frozenset[str]:
     """Return the keys of the first object in a text, which may break off; `a.b` is one of the object under a."""
     try:
         first = msgspec.json.decode(start.partition(b"\n")[0])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return frozenset(_scanned(start))
     if isinstance(first, list) and first:
         first = first[0]

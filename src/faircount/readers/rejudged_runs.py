@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from faircount.core.definition import TOOLS
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import Stream
 from faircount.ledger.schema import Batch, RowMark
@@ -27,6 +28,7 @@ from faircount.readers.spikee import RowLines
 
 REJUDGED = "rejudged run"
 _TASK = "task"
+_TOOLS = frozenset([FAIRCOUNT, REBEL, *TOOLS])
 _BEGINS = re.compile(rb'\{\s*"%b"\s*:\s*(\{[^{}]*\})\s*,' % RUN_MARK.encode())
 
 
@@ -49,7 +51,7 @@ def recognised(start: bytes) -> RunFile | None:
 
 
 def _run_of(mark: Any) -> RunFile | None:
-    if not isinstance(mark, dict) or mark.get("aim") != _TASK or mark.get("tool") not in (FAIRCOUNT, REBEL):
+    if not isinstance(mark, dict) or mark.get("aim") != _TASK or mark.get("tool") not in _TOOLS:
         return None
     version = mark.get("version")
     return RunFile(mark["tool"], REJUDGED, version if isinstance(version, str) else None)

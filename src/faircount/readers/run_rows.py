@@ -184,6 +184,10 @@ class RunCase(Struct, frozen=True):
     by_metric: Mapping[str, bool | None]
     names_metrics: bool = True
     """Whether the names of the metrics are known, not only their order."""
+    long_id: str | None = None
+    """What it is a variant of, if that is not its suite."""
+    fields: Mapping[str, Any] | None = None
+    """Its fields, if they do not follow from tags, parameters and metrics."""
 
 
 def suite_of(case: str) -> str:
@@ -193,6 +197,11 @@ def suite_of(case: str) -> str:
 
 def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     """Return the row of a case as a line of JSON, without its line feed."""
+    return encoded(case_row(case, own_id, run))
+
+
+def case_row(case: RunCase, own_id: str, run: RunFile) -> dict[str, Any]:
+    """Return the row of a case."""
     answered = [tried for tried in case.attempts if tried.error is None]
     messages, parameters = input_of(case.described)
     tags = [tag for tag in listed(case.described, "tags") if isinstance(tag, str)]
@@ -200,10 +209,11 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
     success = case.success if answered else None
     failed = None if answered else telling_error(case.attempts)
     shown = next((one for one in answered if one.success is success), answered[0] if answered else None)
-    row = {
+    fields = run.facets(case.name, tags, parameters, case.by_metric) if case.fields is None else case.fields
+    return {
         "id": own_id,
         # Cases of one suite are variants: they differ in parameters, not in what is asked.
-        "long_id": suite_of(case.name),
+        "long_id": suite_of(case.name) if case.long_id is None else case.long_id,
         "success": success,
         "input": asked_of(messages),
         "response": None if shown is None else shown.text,
@@ -217,9 +227,8 @@ def row_of(case: RunCase, own_id: str, run: RunFile) -> bytes:
         "conversation": messages,
         "meta": {name: case.described.get(name) for name in ("expected_output", "retry_params", "place")},
         "target": next((tried.model for tried in answered if tried.model), None),
-        **run.facets(case.name, tags, parameters, case.by_metric),
+        **fields,
     }
-    return encoded(row)
 
 
 def success_over(strategy: Any, verdicts: Iterable[Verdict], *, per_attempt: int = 1) -> bool | None:

@@ -79,13 +79,25 @@ def source_labels(paths: Sequence[str], targets: Sequence[str | None] = ()) -> l
     return _numbered([" ".join(visible(" ".join(label)).split()) or "file" for label in labels])
 
 
+def datasets_and_times(paths: Sequence[str], targets: Sequence[str | None] = ()) -> list[tuple[str, datetime | None]]:
+    """Return the dataset and the time that the name of each file states, as far as it does."""
+    known = [*targets, *[None] * (len(paths) - len(targets))]
+    files = _split_at_dataset([_named(path, target) for path, target in zip(paths, known, strict=True)])
+    return [
+        (visible(file.dataset), datetime.fromtimestamp(int(file.time), UTC) if file.time else None)
+        for file in _split_after_known_target(files)
+    ]
+
+
 def _named(path: str, target: str | None) -> _Named:
     if path == "-":
         return _Named(path, _STANDARD_INPUT, "", target or "")
-    whole = _EXTENSION.sub("", Path(path).name)
+    # A run in a file of several is named behind the file, see `io.streams.split_member`.
+    name = Path(path.removesuffix(f"/{target}") if target else path).name
+    whole = _EXTENSION.sub("", name)
     prefix = _PREFIX.match(whole)
     what = _WHAT_IT_IS.get(prefix[1], "") if prefix else ""
-    stem = _PREFIX.sub("", whole) if whole.strip() else Path(path).name
+    stem = _PREFIX.sub("", whole) if whole.strip() else name
     time = _TIME.search(stem)
     stem, seconds = (stem[: time.start()], time[1]) if time else (stem, "")
     return _Named(path, stem, seconds, target or "", stem if target else "", what)

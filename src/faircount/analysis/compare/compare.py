@@ -94,7 +94,7 @@ def compare_files(
     `labels` are what the files are called, unless they are to be made from their names.
     """
     options = options or CompareOptions()
-    paths = _paths(files, options.baseline)
+    paths = _paths(files, options)
     quality = None
     if options.judge_quality is not None:
         # Only a correction needs judges and labels: most comparisons do without.
@@ -113,11 +113,11 @@ def compare_files(
     )
 
 
-def _paths(files: Sequence[str], baseline: str | None) -> list[str]:
+def _paths(files: Sequence[str], options: CompareOptions) -> list[str]:
     """Return the files to compare, the baseline first; each only once."""
-    paths = inputs.expand(files)
+    paths, baseline = inputs.expand(files, options.read_as), options.baseline
     if baseline is not None:
-        found = inputs.expand([baseline])
+        found = inputs.expand([baseline], options.read_as)
         if len(found) > 1:
             raise UsageError(f"--baseline {baseline}: matches {len(found)} files; name one")
         paths = [*found, *(path for path in paths if _place(path) != _place(found[0]))]

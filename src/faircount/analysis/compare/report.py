@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -464,4 +465,4 @@ def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:
 
 
 def _line(place: str) -> str:
-    return place.rpartition(":")[2]
+    return re.split(r"[:!]", place)[-1]

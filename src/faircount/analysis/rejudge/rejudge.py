@@ -49,7 +49,7 @@ from faircount.judges.verdict_store import VerdictStore
 from faircount.ledger.schema import RowMark
 from faircount.readers.loading import refuse_hopeless
 from faircount.readers.raw_rows import RawReader, RawRow, entry_of, family_of
-from faircount.readers.registry import open_stream
+from faircount.readers.registry import open_stream, reader_named
 from faircount.readers.rejudged_runs import marked
 from faircount.report.source_labels import labelled
 
@@ -337,6 +337,7 @@ class Rejudging:
         self._cleanup = contextlib.ExitStack()
         self._path = ""
         self._of_own_run = False
+        self._place: Callable[[str, int], str] = "{}:{}".format
 
     def __enter__(self) -> Rejudging:
         self._path = readable_again(self.name, self._cleanup)
@@ -400,6 +401,8 @@ class Rejudging:
         reader = self._reader(digest)
         run = reader.stream.tells_of_tests
         self._of_own_run = reader.stream.run is not None
+        if self._of_own_run:
+            self._place = reader_named(reader.stream.run.reader).place
         for found in reader.blocks():
             for raw in found:
                 plan, parts = self._planned(raw, run=run)
@@ -533,7 +536,7 @@ class Rejudging:
         changes = self._changes
         changes.add(raw, new.success, judged=True)
         if changes.wants(before, new.success):
-            place = f"{self.name}:{raw.number}"
+            place = self._place(self.name, raw.number)
             reason = mask_secrets(new.error if new.success is None else new.deciding.reason)
             own_id, prompt, response = excerpts(line)
             flip = RowFlip(place, own_id, OUTCOMES[before], OUTCOMES[new.success])

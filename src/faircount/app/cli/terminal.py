@@ -109,9 +109,9 @@ class ReadingBar(_ProgressBar):
 
 def _total_bytes(files: Iterable[str]) -> int | None:
     """Return how many bytes there are to read, or None for a stream."""
-    from pathlib import Path
+    from faircount.io.streams import file_of
 
-    paths = [Path(name) for name in files]
+    paths = [file_of(name) for name in files]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 
 

@@ -37,6 +37,7 @@ from faircount.core.errors import UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Analysis, Examples
 from faircount.core.text import LONE_SURROGATES, clip, clip_middle, visible
+from faircount.io.streams import file_of, is_stored
 from faircount.query import Query, parse
 from faircount.query.query import text_of
 from faircount.report import console
@@ -69,9 +70,10 @@ def read(*paths: str | os.PathLike[str], **keywords: Any) -> Results:
 
     Options say how, as for `open_results`.
     """
-    options, files = reading_options(keywords), files_of(paths)
+    options = reading_options(keywords)
+    files = files_of(paths, options)
     for file in files:
-        if not Path(file).is_file():
+        if not is_stored(file):
             raise UsageError(f"{file}: can be read only once; copy it to a file first")
     return Results(tuple(files), options)
 
@@ -172,7 +174,7 @@ class Results:
         grid = table(
             shown,
             text_column("File", Place),
-            number_column("Bytes", lambda file: Path(file).stat().st_size if Path(file).is_file() else None),
+            number_column("Bytes", lambda file: file_of(file).stat().st_size if is_stored(file) else None),
             note=f"And {counted(hidden, 'other file')}." if hidden else "",
         )
         chosen = "all" if self.query is None else Record(self.query)
