@@ -22,7 +22,7 @@ from faircount.analysis.grouping import (
     raw_names,
     to_break_down,
 )
-from faircount.analysis.options import JUDGE, AnalyzeOptions
+from faircount.analysis.options import JUDGE, TAXONOMIES, AnalyzeOptions
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import DAMAGE, EXAMPLES_KEPT, Notes, finding
@@ -42,6 +42,7 @@ from faircount.core.model import (
 )
 from faircount.core.text import clip, visible
 from faircount.core.workers import Answered
+from faircount.io.streams import is_stored
 from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import TOGETHER, Ledger, LedgerView
@@ -102,7 +103,7 @@ class AnalysisSet(Struct, frozen=True):
 
 def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> AnalysisSet:
     """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
-    paths = inputs.expand(files)
+    paths = inputs.expand(files, options.read_as)
     if not paths:
         raise UsageError("no result file given; name a file or a folder")
     chosen, alone = inputs_of(paths, options)
@@ -112,7 +113,7 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
     asked = AnalysisRequest.of(chosen, options)
     where = None if options.where is None else parse_row_query(options.where)
     if where is not None:
-        if _may_be_held(where) and all(Path(path).is_file() for path in paths):
+        if _may_be_held(where) and all(map(is_stored, paths)):
             with suppress(NotHeldError):
                 return with_cache(
                     lambda cache: Loader(paths, options.reading, progress, cache, alone=False, where=where),
@@ -221,7 +222,8 @@ def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -
     batch: list[Input] = []
     size = 0
     for item in chosen:
-        small = loader.is_small(item.path) and not (options.rules.merges_rows_by_id or options.wants_verdicts)
+        alone = options.rules.merges_rows_by_id or options.wants_verdicts or not TAXONOMIES.isdisjoint(options.by)
+        small = loader.is_small(item.path) and not alone
         size += Path(item.path).stat().st_size if small else 0
         if batch and (not small or size > BATCH_BYTES):
             yield batch
@@ -448,7 +450,16 @@ def analysis_of(
 ) -> AnalysisFound:
     ledger, aim = folded.ledger, folded.aim
     refuse_evidence_alone(folded.sources)
-    garak, of_garak = _garak_figures(wanted, folded, options)
+    if not TAXONOMIES.isdisjoint(options.by):
+        from faircount.analysis import taxonomy
+
+        taxonomy.derive(ledger, options.by)
+    garak, of_tool = _garak_figures(wanted, folded, options)
+    if options.rules.made_by_reader:
+        from faircount.analysis import tool_figures
+
+        tool_figures.refuse_others(folded.sources, options.definition)
+        of_tool += tool_figures.findings(options.definition)
     counts = summary.overall(ledger, options)
     grouping = _grouping(folded, counts, options)
     if options.generalise is not None:
@@ -456,7 +467,7 @@ def analysis_of(
     matrix, of_matrix, mistakes = _false_positives(folded, grouping, options, loader)
     by_metrics = garak is not None and garak.metrics is not None
     known, judge_findings = _known_judge(folded, counts, grouping, None if by_metrics else wanted.quality, options)
-    judge_findings += of_garak
+    judge_findings += of_tool
     correction = None if known is None else known.correction
     found = [*findings_of(folded, wanted.chosen, options), *judge_findings, *family_findings(grouping)]
     if options.rules.notice:
@@ -481,6 +492,7 @@ def analysis_of(
         role=role_of(ledger, folded.sources),
         correction=correction,
         garak=garak,
+        coverage=() if TAXONOMIES.isdisjoint(options.by) else tuple(taxonomy.coverage(ledger, options.by)),
     )
     examples = (*mistakes, *_evidence(folded, options))
     if options.details:
@@ -498,22 +510,23 @@ def _garak_figures(
 ) -> tuple[GarakFigures | None, list[Finding]]:
     """Return garak's own figures, where they are asked for or its detector metrics are to be applied to them."""
     metrics = None if wanted.quality is None else wanted.quality.summary
-    if not options.rules.beside_ours and (metrics is None or options.combine):
+    by_definition = options.rules.beside_ours and not options.rules.made_by_reader
+    if not by_definition and (metrics is None or options.combine):
         return None, []
     from faircount.analysis import garak_definition
 
-    if options.rules.beside_ours:
+    if by_definition:
         garak_definition.refuse_others(folded.sources)
     if not garak_definition.uses_metrics(metrics, folded.sources):
         metrics = None
-        if not options.rules.beside_ours:
+        if not by_definition:
             return None, []
 
     grouping_of = partial(_grouping_of_judged, folded, options)
     found = garak_definition.garak_figures(
         folded.ledger, folded.sources[0], grouping_of, max_line=options.max_line, metrics=metrics
     )
-    return found, list(garak_definition.findings(found, by_definition=options.rules.beside_ours))
+    return found, list(garak_definition.findings(found, by_definition=by_definition))
 
 
 def _rates(aim: str, grouping: Grouping, correction: JudgeCorrection | None) -> Rates:

@@ -122,10 +122,7 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
         yield correction_report.section(a, a.correction)
     if a.dynamic is not None:
         yield Section("Dynamic attacks", (_dynamic(a.dynamic, a.correction),))
-    if a.garak is not None:
-        from faircount.analysis.garak_definition import sections
-
-        yield from sections(a)
+    yield from _on_request(a)
     if a.judges:
         yield judges_section(a)
     elif a.metrics:
@@ -138,6 +135,22 @@ def _sections(a: Analysis, evidence: Sequence[Examples], figures: bool, overview
         if examples.kind != FAILED_CASES:
             name = WORDS[a.aim].examples[examples.kind]
             yield Section(name[0].upper() + name[1:], tuple(_shown(a, examples)))
+
+
+def _on_request(a: Analysis) -> Iterator[Section]:
+    """Yield what few analyses have: figures of other tools, and what was tested of a catalogue."""
+    if a.garak is not None:
+        from faircount.analysis import garak_definition
+
+        yield from garak_definition.sections(a)
+    if any(source.figures for source in a.sources):
+        from faircount.analysis import tool_figures
+
+        yield from tool_figures.sections(a)
+    if a.coverage:
+        from faircount.analysis import taxonomy
+
+        yield from taxonomy.sections(a)
 
 
 def _heading(a: Analysis) -> Section:

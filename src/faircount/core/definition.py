@@ -28,6 +28,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     """What it does, where whose it is does not say that."""
     beside_ours: bool = False
     """Its figures are shown in an analysis beside ours: nothing else knows it."""
+    made_by_reader: bool = False
+    """Its figures are made while a file is read, by the reader of the tool's format."""
     needs_verdicts: bool = False
     """Its figures are made of single verdicts, not of what rows were folded into."""
     excluded: tuple[Exclusion, ...] = ()
@@ -113,7 +115,7 @@ _SPIKEE = Definition(
 _OF_ONE_REPORT = "garak's figures are those of one whole report: --definition garak"
 _GARAK = Definition(
     name="garak",
-    help="garak's own figures beside ours, for garak's reports",
+    help="with the name of another tool, its own figures beside ours, for its files",
     beside_ours=True,
     needs_verdicts=True,
     excluded=tuple(
@@ -122,4 +124,28 @@ _GARAK = Definition(
 )
 """Analyses alone know it: garak's figures of probes and detectors are shown beside ours."""
 
-DEFINITIONS: Mapping[str, Definition] = {one.name: one for one in (FAIRCOUNT, _SPIKEE, _GARAK)}
+TOOLS = (
+    "inspect",
+    "promptfoo",
+    "AgentDojo",
+    "JailbreakBench",
+    "HarmBench",
+    "DeepEval",
+    "DeepTeam",
+    "lm-eval",
+    "OpenAI evals",
+    "PyRIT",
+)
+"""Tools whose readers make the tool's own figures from the records of a file, while they read it."""
+
+_OF_FILES = [
+    Definition(
+        name=name,
+        beside_ours=True,
+        made_by_reader=True,
+        excluded=(Exclusion("combine", f"{name}'s figures are those of one file: --definition {name}"),),
+    )
+    for name in TOOLS
+]
+
+DEFINITIONS: Mapping[str, Definition] = {one.name: one for one in (FAIRCOUNT, _SPIKEE, _GARAK, *_OF_FILES)}
