@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faircount.readers import Probe, Reader, not_read, recognise
+from faircount.readers import Probe, ReadAs, Reader, expand, not_read, recognise
 from tests.conftest import Cli
 
 ROW = {"id": 1, "long_id": "a", "input": "x", "response": "y", "success": True, "lang": "en", "team": "red"}
@@ -128,3 +128,17 @@ def test_where_refuses_a_field_that_no_file_has(tmp_path: Path, cli: Cli, comman
     # Fields that come late, that spikee knows, or that are asked for by `exists` are no mistake.
     for query in ("late = 1", "team = red", "suffix_id = x", "not zzz exists", "line = 1"):
         assert run(query)[0] == 0, query
+
+
+def test_runs_whose_names_a_path_cannot_hold_are_read_apart_and_a_run_that_is_not_there_is_refused(
+    tmp_path: Path, cli: Cli
+) -> None:
+    path, names = tmp_path / "t.csv", ("file:///bots/weak.js", "/file:/bots//weak.js", "../up", "")
+    rows = [f"{number},{name},{number % 2}" for name in names for number in range(3)]
+    path.write_text("\n".join(["case,model,jailbroken", *rows]) + "\n")
+    found = expand([str(path)], ReadAs(columns=("id=case", "target=model", "success=jailbroken")))
+    assert len(found) == len(set(found)) == len(names)
+    ran = cli("results", "analyze", str(path), "--map", "target=model", "--output-format", "json")
+    assert [analysis["entries"]["total"] for analysis in json.loads(ran.out)["analyses"]] == [3] * len(names)
+    ran = cli("results", "analyze", f"{path}/nobody", "--map", "target=model")
+    assert (ran.code, "holds no run called nobody; its runs: file:/bots/weak.js" in ran.err) == (3, True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import clip_middle
@@ -47,11 +48,10 @@ def expand(files: Sequence[str], read_as: ReadAs | None = None, *, split: bool =
         raise UsageError("standard input (-) can be given only once")
     paths: list[str] = []
     for path in found:
-        set_read_as(path, read_as)
-        runs = runs_in(path) if split else [path]
-        for run in runs:
-            set_read_as(run, read_as)
-        paths += runs
+        set_read_as(split_member(path)[0], read_as)
+        for place, run in (runs_in(path) if split else {path: None}).items():
+            set_read_as(place, replace(read_as or read_as_of(place), run=run))
+            paths.append(place)
     return paths
 
 

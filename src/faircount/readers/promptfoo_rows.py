@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -412,9 +411,7 @@ class RunNames:
         columns = self._columns.setdefault((provider, _label(row)), {})
         # Where columns are listed, one that is not among them tells nothing.
         number = columns.get(column, 1) if self._listed else columns.setdefault(column, len(columns) + 1)
-        # A run is named behind its file, as in a path.
-        path = PurePosixPath(provider.replace("\0", "").lstrip("/")).as_posix()
-        name = self._prefix + ("unnamed provider" if path == "." else path)
+        name = self._prefix + (provider or "unnamed provider")
         return name if number == 1 else f"{name} #{number}"
 
     def is_second_prompt(self, label: str) -> bool:

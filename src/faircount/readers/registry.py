@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from faircount.core.errors import FaircountError, InputError
 from faircount.core.findings import Notes
 from faircount.core.model import Source, ToolFigure
+from faircount.core.text import clip, visible
 from faircount.io.streams import (
     ContentHash,
     Stream,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from faircount.readers.run_rows import RunFile
 
 GROUP = "faircount.readers"
+_RUNS_NAMED = 10
 HEAD_BYTES = 64 * 1024
 """So much of a file is looked at to recognise it."""
 
@@ -53,6 +55,8 @@ class ReadAs(Struct, frozen=True):
     """Which column of a table has which role, as `role=column`."""
     threshold: float | None = None
     """From which score on an attempt is a success."""
+    run: str | None = None
+    """The run that is meant, of several in a file."""
 
 
 _read_as: dict[str, ReadAs] = {}
@@ -351,19 +355,35 @@ def open_source(path: str, name: str, content: ContentHash | None = None) -> tup
 def _opened(path: str, name: str, content: ContentHash | None = None) -> Stream:
     stream = open_bytes(path, name, content)
     stream.read_as = read_as_of(name)
+    if stream.read_as.run is not None:
+        stream.only_run = stream.read_as.run
     return stream
 
 
-def runs_in(path: str) -> list[str]:
-    """Return how a file is named run by run, where it holds several; else itself."""
-    if not is_stored(path) or split_member(path)[1] is not None:
-        return [path]
+def runs_in(path: str) -> dict[str, str | None]:
+    """Return the paths of the runs that a path means, those of a file that holds several, each with its run's name.
+
+    A run is named behind its file, `eval.json/weak-bot`; what a path cannot hold of a name is left out of it.
+    """
+    file, member = split_member(path)
+    if not is_stored(file):
+        return {path: None}
     try:
-        stream, reader = open_source(path, path)
-        found = reader.runs(stream) if reader.several_runs else []
+        stream, reader = open_source(file, file)
+        runs = reader.runs(stream) if reader.several_runs else []
     except FaircountError:  # it is raised again when the file is read
-        return [path]
-    return [f"{path}/{run}" for run in found] if len(found) > 1 else [path]
+        return {path: None}
+    paths: dict[str, str | None] = {}
+    for run in runs:
+        name = "/".join(part for part in run.split("/") if part not in ("", ".")) or "(no name)"
+        again = sum(known == f"{file}/{name}" or known.startswith(f"{file}/{name}#") for known in paths)
+        paths[f"{file}/{name}#{again + 1}" if again else f"{file}/{name}"] = run
+    if member is None:
+        return paths if len(paths) > 1 else {path: None}
+    if f"{file}/{member}" not in paths:
+        known = ", ".join(clip(visible(one.removeprefix(f"{file}/")), 60) for one in list(paths)[:_RUNS_NAMED])
+        raise InputError(f"{file}: holds no run called {visible(member)}; its runs: {known or 'only one'}")
+    return {path: paths[f"{file}/{member}"]}
 
 
 def open_stream(
