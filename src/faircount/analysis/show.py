@@ -11,10 +11,10 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from faircount.analysis import problems
 from faircount.analysis.analyze import Folded, ask_files
@@ -34,8 +34,9 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import DAMAGE, counted
 from faircount.core.model import Document, Finding, Outcome
 from faircount.core.text import clip, mask_secrets, visible
+from faircount.core.xray import XRay, xray
 from faircount.io.lenient_json import BadLine, parse
-from faircount.io.streams import STDIN, TOO_LONG, blocks
+from faircount.io.streams import TOO_LONG, blocks, is_stored
 from faircount.ledger import lookup
 from faircount.ledger.lookup import JUDGED_AGAIN, RECORDED_ELSEWHERE, REPEATED, FoldedEntry
 from faircount.readers import inputs
@@ -68,13 +69,21 @@ ALIKE_NAMED = 5
 _IDS_COMPARED_CLOSELY = 500
 _ROWS_LOOKED_UP = 1000
 _LONGEST_NAME = 200
-_LEFT_OUT = {
+LEFT_OUT = {
     REPEATED: "the same row appears earlier in the file",
     RECORDED_ELSEWHERE: "another file has the same attempt and takes precedence",
     JUDGED_AGAIN: "another file judges the same attempt differently and takes precedence",
 }
 BY_ID, BY_ROW = "id", "row"
 """How an entry was found: by an id that the ledger knows, or by an id or long id that only its rows hold."""
+
+
+class TextXRay(Struct, frozen=True):
+    """What a text of an attempt hides; offsets count the characters of the text as it is shown here."""
+
+    text: str
+    """Which text it is, such as `response` or `history 3: input`."""
+    found: XRay
 
 
 class ShownAttempt(Struct, frozen=True):
@@ -95,6 +104,8 @@ class ShownAttempt(Struct, frozen=True):
     guardrail_categories: tuple[str, ...]
     unread: str | None
     recorded: RowTexts | None
+    xray: tuple[TextXRay, ...] | None = None
+    """Filled on request: the texts in which something is hidden."""
 
 
 class UncountedRow(Struct, frozen=True):
@@ -162,11 +173,11 @@ def find_entries(
 ) -> FoundEntries:
     """Find the entries with an id, a row's own id or a long id; `progress` gets how many more bytes were read."""
     options = options or ShowOptions()
-    paths = inputs.expand(files)
+    paths = inputs.expand(files, options.read_as)
     if not paths:
         raise UsageError("no result file given; name a file or a folder after the id")
     for path in paths:
-        if path == STDIN or not Path(path).is_file():
+        if not is_stored(path):
             raise UsageError(f"{path}: {READ_ONCE}, and an entry is read back; name a file")
 
     def question(folded: Folded, chosen: Sequence[Input]) -> _EntriesOfFile:
@@ -292,7 +303,8 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
             response_time=row.response_time,
             guardrail_categories=tuple(map(masked, categories.get(row.ord, ()))),
             unread=line if isinstance(line := lines[row.ord], str) else None,
-            recorded=None if isinstance(line, str) else recorded(line, policy_blocks=options.policy_blocks),
+            recorded=(texts := None if isinstance(line, str) else recorded(line, policy_blocks=options.policy_blocks)),
+            xray=tuple(_xrays(texts)) if options.xray and texts is not None else None,
         )
         for number, row in enumerate(rows, 1)
     )
@@ -304,7 +316,9 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
         found_by=found_by,
         aim=folded.aim,
         outcome=entry.outcome,
-        reason=_reason(entry.outcome, folded.aim, None if decided_by is None else attempts[decided_by - 1]),
+        reason=reason_of(
+            entry.outcome, folded.aim, decided_by, None if decided_by is None else attempts[decided_by - 1].state
+        ),
         decided_by=decided_by,
         requests=entry.requests,
         family=VariantOf(document, instruction, entry.family_size) if entry.family_size else None,
@@ -314,7 +328,7 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
             UncountedRow(
                 ledger.place(row.ord),
                 "attack" if row.is_attack else "standard",
-                _LEFT_OUT[row.status],
+                LEFT_OUT[row.status],
                 None if row.instead is None else ledger.place(row.instead),
             )
             for row in lookup.rows_left_out(ledger, entry.key)
@@ -322,20 +336,39 @@ def _entry(folded: Folded, entry: FoldedEntry, found_by: str, options: ShowOptio
     )
 
 
-def _reason(outcome: Outcome, aim: str, decisive: ShownAttempt | None) -> str:
-    """Return why an entry has its outcome, in one sentence."""
+def _xrays(row: RowTexts) -> Iterator[TextXRay]:
+    """Yield what the texts of a row hide; texts in which nothing is hidden are left out."""
+    texts = [("prompt", row.prompt), ("response", row.response), ("error", row.error)]
+    for request in row.history or ():
+        names = ("input", "response", "error")
+        texts += [(f"history {request.number}: {name}", getattr(request, name)) for name in names]
+    texts += [(f"turn {turn.name}", turn.text) for turn in row.conversation or ()]
+    for name, text in texts:
+        found = xray(text or "")
+        if not found.is_empty:
+            yield TextXRay(name, _masked_layers(found))
+
+
+def _masked_layers(found: XRay) -> XRay:
+    """Mask the secrets in what was decoded, as in every text that is shown."""
+    layers = (replace(one, text=masked(one.text), found=_masked_layers(one.found)) for one in found.layers)
+    return replace(found, layers=tuple(layers))
+
+
+def reason_of(outcome: Outcome, aim: str, decided_by: int | None, state: Outcome | None) -> str:
+    """Return why an entry has its outcome, in one sentence; `decided_by` is the attempt that decided, in its state."""
     if outcome in (reasons := WORDS[aim].reasons):
         return reasons[outcome]
-    if decisive is None:
+    if decided_by is None:
         return "no attempt succeeded, failed, ended in an error or was blocked"
-    inside = "" if decisive.state is outcome else ", according to its history"
+    inside = "" if state is outcome else ", according to its history"
     ended = {
         Outcome.SUCCESS: "succeeded, and one success is enough",
         Outcome.FAILURE: "failed, and none succeeded",
         Outcome.ERROR: "ended in an error, and none succeeded or failed",
         Outcome.GUARDRAIL: "was blocked, and none was answered",
     }
-    return f"attempt {decisive.number} {ended[outcome]}{inside}"
+    return f"attempt {decided_by} {ended[outcome]}{inside}"
 
 
 # -- the report -----------------------------------------------------------------------------------------------
@@ -418,6 +451,8 @@ def _attempt_sections(attempt: ShownAttempt, level: int, words: Words) -> Iterat
     )
     if attempt.recorded is not None:
         yield from _parts(attempt.number, attempt.recorded, level + 1, words)
+    if attempt.xray is not None:
+        yield Section(f"X-ray of {words.row} {attempt.number}", tuple(_xray_blocks(attempt.xray)), level=level + 1)
 
 
 def _attempt_facts(attempt: ShownAttempt, words: Words) -> Iterator[Fact]:
@@ -462,6 +497,32 @@ def _request_rows(request: RecordedRequest, words: Words) -> Iterator[tuple[Cell
     for name, text in texts:
         yield from _rows((label, name), text)
         label = ""
+
+
+# -- X-rays -----------------------------------------------------------------------------------------------------
+
+
+def _xray_blocks(found: Sequence[TextXRay]) -> Iterator[Block]:
+    rows = [row for one in found for row in _found_rows(one.text, one.found)]
+    if not rows:
+        yield Paragraph("Nothing is hidden in its texts.")
+        return
+    yield text_table(
+        ("Text", "From", "To", "Kind", "What it is"),
+        rows,
+        "Offsets count characters from 0. No address was opened.",
+    )
+
+
+def _found_rows(name: str, found: XRay) -> Iterator[tuple[Cell, ...]]:
+    for hidden in found.hidden:
+        yield Record(name), f"{hidden.begin:,}", f"{hidden.end:,}", hidden.kind, Record(hidden.name, whole=True)
+    for link in found.links:
+        yield Record(name), f"{link.begin:,}", f"{link.end:,}", link.kind, Record(link.address)
+    for layer in found.layers:
+        place: tuple[Cell, ...] = (Record(name), f"{layer.begin:,}", f"{layer.end:,}", layer.coding)
+        yield from _rows(place, layer.text)
+        yield from _found_rows(f"{name}, {layer.coding}", layer.found)
 
 
 # -- texts ------------------------------------------------------------------------------------------------------
