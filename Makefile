@@ -32,6 +32,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.added_statistics
 	$(BIN)/python -m bench.journal
 	$(BIN)/python -m bench.garak
+	$(BIN)/python -m bench.readers
 	$(BIN)/python -m bench.open_set
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.extract
@@ -41,6 +42,7 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.judges
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m bench.rejudge
+	$(BIN)/python -m bench.view
 	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
@@ -49,7 +51,7 @@ peers: $(PEERS)/.spikee
 # Hashed lock files for our own environments; pyproject.toml keeps only lower bounds.
 lock: $(VENV)/.dev
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra view --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements/dev.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra litellm --output-file requirements/litellm.lock pyproject.toml
 

@@ -39,7 +39,11 @@ def test_a_picture_is_up_to_date(name: str, draw: Callable[[], str]) -> None:
 
 
 def test_there_are_no_pictures_but_those_that_are_drawn() -> None:
-    assert {path.name for path in pictures.FOLDER.iterdir()} == {*pictures.PICTURES, *screenshots.PAGES}
+    assert {path.name for path in pictures.FOLDER.iterdir()} == {
+        *pictures.PICTURES,
+        *screenshots.PAGES,
+        *screenshots.VIEWS,
+    }
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)

@@ -137,7 +137,7 @@ def test_no_command_on_results_executes_connects_or_opens_what_a_file_names(tmp_
 
 def test_every_promise_names_tests_that_exist() -> None:
     text = (ROOT / "SECURITY.md").read_text("utf-8")
-    promises = re.findall(r"^(\d)\. \*\*", text, re.M)
+    promises = re.findall(r"^(\d+)\. \*\*", text, re.M)
     rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", text, re.M)
     assert [number for named, _ in rows for number in named.split(", ")] == promises
     for _, named in rows:

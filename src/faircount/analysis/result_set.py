@@ -11,7 +11,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
@@ -47,6 +46,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.model import Analysis, Source, Tally
 from faircount.core.options import options_from
 from faircount.core.workers import Answered
+from faircount.io.streams import is_stored
 from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.lookup import EntriesOfRows, find_entries_of_rows, has_rows
 from faircount.ledger.row_filter import ChosenRow
@@ -54,6 +54,7 @@ from faircount.ledger.store import Ledger, source_and_line
 from faircount.query import Query, parse
 from faircount.readers import inputs
 from faircount.readers.cache import users_cache
+from faircount.readers.inputs import Input
 from faircount.readers.loading import Loader, Progress, parse_row_query
 from faircount.readers.raw_rows import values_decoder, values_of
 
@@ -65,7 +66,10 @@ if TYPE_CHECKING:
     from faircount.stats import Design
 
 _Names = list[str] | tuple[str, ...]
-_OF_READING = ("definition", "guardrail_success", "policy_blocks", "max_line", "cache")
+_OF_READING = (
+    *("definition", "guardrail_success", "policy_blocks", "max_line", "cache"),
+    *("aim", "format", "map", "success_threshold"),
+)
 _OWN = ("combine", "where")
 _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
 
@@ -73,9 +77,11 @@ _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
 def open_results(*paths: str | os.PathLike[str], progress: Progress = lambda _: None, **keywords: Any) -> ResultSet:
     """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context.
 
-    Options say how files are read: `definition`, `guardrail_success`, `policy_blocks`, `max_line` and `cache`.
+    Options say how files are read: `definition`, `guardrail_success`, `policy_blocks`, `max_line`, `cache`, `aim`,
+    `format`, `map` and `success_threshold`.
     """
-    return ResultSet(files_of(paths), reading_options(keywords), progress)
+    options = reading_options(keywords)
+    return ResultSet(files_of(paths, options), options, progress)
 
 
 def reading_options(keywords: Mapping[str, Any]) -> AnalyzeOptions:
@@ -90,12 +96,11 @@ def _refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
             raise TypeError(f"no such option: {name}; available: {', '.join(sorted(known))}")
 
 
-def files_of(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+def files_of(paths: Sequence[str | os.PathLike[str]], options: AnalyzeOptions) -> list[str]:
     """Return the files that names of files, folders and globs mean."""
     files: list[str] = []
     for path in paths:
-        name = os.fspath(path)
-        files += inputs.expand_folder(name) if Path(name).is_dir() else inputs.expand([name])
+        files += inputs.expand([os.fspath(path)], options.read_as)
     if not files:
         raise UsageError("no result file given: name a file, a folder or a glob")
     return files
@@ -164,6 +169,24 @@ class ResultSet:
                     raise
                 folded = self._open(cache=False, alone=False)
                 return question(self._with_rows(folded) if of_rows else folded)
+
+    def ask(self, question: Callable[[Folded], Answered], *, where: str | None = None) -> Answered:
+        """Ask a question of the ledger; with `where`, one that needs the rows of its entries, see `entries_with`."""
+        return self._ask(question, of_rows=where is not None)
+
+    def entries_with(self, folded: Folded, where: str) -> str:
+        """Return the condition that at least one row of an entry `e` fits a query."""
+        return row_filter.condition_of_entries(self._condition(folded, where))
+
+    @property
+    def options(self) -> AnalyzeOptions:
+        """How the files are read and counted."""
+        return self._options
+
+    @property
+    def chosen(self) -> Sequence[Input]:
+        """The files, each once."""
+        return self._chosen
 
     def _with_rows(self, folded: Folded) -> Folded:
         """Return the ledger with its rows, each with its entry; the cache may have only what they fold into."""
@@ -364,7 +387,7 @@ class ResultSet:
 
     def _refuse_streams(self) -> None:
         for path in self.files:
-            if not Path(path).is_file():
+            if not is_stored(path):
                 raise UsageError(f"{path}: {READ_ONCE}, and this question reads the files again; name a file")
 
     def _places(self, ledger: Ledger, where: str) -> list[int]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-from faircount.analysis.options import EXPORTS
+from faircount.analysis.options import EXPORTS, JudgeQuality, ReadingOptions
 from faircount.core.errors import UsageError
 from faircount.core.options import Option, Options
 
@@ -71,6 +71,37 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
         Option("write the rows to FILE", "verdicts", metavar="FILE", default="rejudge_… next to the input"),
     ] = None
     force: Annotated[bool, Option("overwrite the file that --rejudged names", "verdicts")] = False
+
+
+class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
+    """Options of `view`."""
+
+    paths: Annotated[
+        tuple[str, ...],
+        Option(
+            "result file, journal, folder or quoted glob",
+            "input",
+            metavar="PATH",
+            positional=True,
+            default="results/, or the current folder",
+        ),
+    ] = ()
+    judge_quality: JudgeQuality = None
+    port: Annotated[
+        int | None, Option("port to listen on", "server", metavar="N", least=1, most=65535, default="a free one")
+    ] = None
+    host: Annotated[
+        str,
+        Option("address to listen on; one that other machines can reach needs --token", "server", metavar="ADDRESS"),
+    ] = "127.0.0.1"
+    token: Annotated[
+        str | None, Option("secret that opens the page", "server", metavar="TOKEN", default="a random one")
+    ] = None
+    browser: Annotated[bool, Option("do not open the browser", "server")] = True
+    get: Annotated[
+        str | None,
+        Option("print the page at this address, such as / or /run/ID, without a server", "server", metavar="ADDRESS"),
+    ] = None
 
 
 class NewFileOptions(Options, frozen=True, kw_only=True):

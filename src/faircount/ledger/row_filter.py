@@ -93,9 +93,14 @@ def condition_of_place(place: int) -> str:
     return f"a.ord = {place:d}"
 
 
+def condition_of_entries(condition: str) -> str:
+    """Return the condition that at least one row of an entry meets a condition."""
+    return f"entry_key IN (SELECT r.entry_key FROM {ROWS_WITH_ENTRIES} WHERE {condition})"
+
+
 def entries_with(condition: str) -> str:
     """Return the entries of which at least one row meets a condition, as a table."""
-    return f"(SELECT * FROM entry WHERE entry_key IN (SELECT r.entry_key FROM {ROWS_WITH_ENTRIES} WHERE {condition}))"
+    return f"(SELECT * FROM entry WHERE {condition_of_entries(condition)})"
 
 
 def chosen_rows(

@@ -140,7 +140,7 @@ def _moved(x: int, y: int, content: Markup) -> Markup:
     return tag("g", content, transform=f"translate({x} {y})")
 
 
-def _along(share: float, end: float) -> str:
+def along(share: float, end: float = 1.0) -> str:
     """Return a place on the scale as a share of the width, kept inside the figure."""
     return f"{100 * min(max(share / end, 0.0), 1.0):.2f}%"
 
@@ -165,13 +165,13 @@ def _bar(bar: Bar, label: Markup, overall: Estimate | None, end: float) -> Marku
     estimate, body, crossing, shrunk = bar.estimate, None, None, None
     if estimate.value is not None:
         look: dict[str, Attribute] = _HOLLOW if bar.small else {"fill": BAR}
-        body = tag("rect", x=0, y=_BAR_TOP, width=_along(estimate.value, end), height=_BAR_HEIGHT, rx=2, **look)
+        body = tag("rect", x=0, y=_BAR_TOP, width=along(estimate.value, end), height=_BAR_HEIGHT, rx=2, **look)
     if overall is not None and overall.value is not None:
-        crossing = _upright(_along(overall.value, end), 2.5)
+        crossing = _upright(along(overall.value, end), 2.5)
     if bar.shrunk is not None and bar.shrunk.value is not None:
         # A place that is a share of the width cannot stand in a path, so an inner drawing carries the shape there.
-        shrunk = tag("svg", _diamond(0, 0), x=_along(bar.shrunk.value, end), y=_MIDDLE, overflow="visible")
-    whisker = _interval(estimate, lambda share: _along(share, end), _MIDDLE)
+        shrunk = tag("svg", _diamond(0, 0), x=along(bar.shrunk.value, end), y=_MIDDLE, overflow="visible")
+    whisker = _interval(estimate, lambda share: along(share, end), _MIDDLE)
     return _row(label, f"{formats.estimate(estimate)} · {_count(estimate)}", body, crossing, whisker, shrunk)
 
 
@@ -208,13 +208,13 @@ def _diamond(x: float, y: float) -> Markup:
 def interval_svg(estimate: Estimate) -> str:
     """Return a rate with its interval on a scale from 0 to 100%, small enough for a cell of a table."""
     height, middle = 14, 7
-    value = None if estimate.value is None else _along(estimate.value, 1.0)
+    value = None if estimate.value is None else along(estimate.value, 1.0)
     dot = None if value is None else tag("circle", cx=value, cy=middle, r=3.5, fill=BAR, stroke=INK, stroke_width=1)
     return _svg(
         "Interval",
         f"{_in_words(estimate)}.",
         tag("rect", x=0, y=middle - 3, width="100%", height=6, rx=2, fill=TRACK),
-        _interval(estimate, lambda share: _along(share, 1.0), middle),
+        _interval(estimate, lambda share: along(share, 1.0), middle),
         dot,
         class_="fc-interval",
         width="100%",
@@ -315,7 +315,7 @@ def differences_svg(figure: Differences) -> str:
 def _difference(item: Difference, label: Markup, end: float) -> Markup:
     def place(share: float) -> str:
         """Return a place on a scale around 0."""
-        return _along(share / end + 1, 2)
+        return along(share / end + 1, 2)
 
     estimate, point = item.estimate, None
     if estimate.value is not None:

@@ -334,6 +334,15 @@ CACHE = Noun(
 
 OTHERS = (
     Command(
+        "view",
+        "explore results in the browser, from a number to the rows behind it",
+        "Open a page on this machine that shows runs, entries, and the exact characters of every text.\n"
+        "It only reads, and listens on this machine alone. Ctrl-C ends it.",
+        "faircount.app.cli.view:view",
+        (_APP + "ViewOptions",),
+        ("faircount view results/", "faircount view 'results/*.jsonl' --port 8080 --no-browser"),
+    ),
+    Command(
         "demo",
         "generate sample results offline, analyse them, and suggest next steps",
         "Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",

@@ -48,6 +48,7 @@ def demo(options: Demo) -> CommandResult:
         ([*ANALYZE, "YOUR_RESULTS"], "your own files"),
     ):
         _say(f"  {shlex.join(['faircount', *words])}\n      {meaning}")
+    _say(f"\nExplore all of it in the browser: {shlex.join(['faircount', 'view', str(folder)])}")
     return CommandResult()
 
 
