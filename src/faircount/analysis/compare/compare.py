@@ -450,6 +450,13 @@ def _findings(sides: Sequence[Side], joined: Sequence[_Joined], options: Compare
                 f"{matching.by_prompt:,} of them; --match prompt pairs only those"
             )
             found.append(finding("F038", count, f"{count:,} {message}", a.places(matching.a[:EXAMPLES_KEPT])))
+        elif matching.by_text:
+            count = len(matching.a)
+            message = (
+                f"{counted(count, 'entry', 'entries')} of {a.label} and {b.label} paired by prompt alone, since no id "
+                "is in both files; --match prompt requires the id too"
+            )
+            found.append(finding("F038", count, message, a.places(matching.a[:EXAMPLES_KEPT])))
     return found
 
 

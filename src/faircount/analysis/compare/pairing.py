@@ -3,7 +3,8 @@
 A `Side` is one file as arrays, an element for every entry in the order of the file. An id that stands for another
 prompt is another entry. Where a file has no prompt, the id must do, if it is the only one of its kind on both sides.
 Two entries of a file that cannot be told apart are in no pair. The id alone decides if that is asked for, or if prompts
-hardly match while ids do: attacks that are made for each target have prompts of their own.
+hardly match while ids do: attacks that are made for each target have prompts of their own. The prompt alone decides
+where no id is in both files: two tools on one dataset name its entries each in their own way.
 
 The ledger knows a prompt by the checksum of its bytes, and JSON can write one text in several ways: a file that another
 program wrote again may escape what the first one did not. Entries that share an id and nothing else are read back and
@@ -146,6 +147,8 @@ class Matching(Struct, frozen=True):
     repeated_b: Rows
     by_prompt: int | None = None
     """How many entries the files share by id and prompt, where that was so few that the id alone decides."""
+    by_text: bool = False
+    """Whether the prompt alone decides, since no id is in both files."""
 
 
 def match(a: Side, b: Side, *, by: str = MATCHES[0], max_line: int = MAX_LINE_BYTES) -> Matching:
@@ -154,6 +157,9 @@ def match(a: Side, b: Side, *, by: str = MATCHES[0], max_line: int = MAX_LINE_BY
     if by != "auto" or len(found.a) >= FEW_MATCHED * min(len(a), len(b)):
         return found
     by_id = _matched(a, b, by_id=True, max_line=max_line)
+    if not len(found.a) and not len(by_id.a) and not (found.other_a.any() or found.repeated_a.any()):
+        by_text = _matched_by_text(a, b)
+        return by_text if len(by_text.a) >= FEW_MATCHED * min(len(a), len(b)) else found
     enough = max(FEW_MATCHED * min(len(a), len(b)), MUCH_BETTER * len(found.a))
     if len(by_id.a) < enough or not _alike(a, b, by_id):
         return found
@@ -206,6 +212,25 @@ def _matched(a: Side, b: Side, *, by_id: bool, max_line: int) -> Matching:
         left_b & alone_b & np.isin(ids_b, ids_a),
         left_a & ~alone_a,
         left_b & ~alone_b,
+    )
+
+
+def _matched_by_text(a: Side, b: Side) -> Matching:
+    """Find the entries with the same prompt, of which either file has one."""
+    import numpy as np
+
+    alone_a, alone_b = _alone(a.contents), _alone(b.contents)
+    at_a, at_b = _joined(a.contents, b.contents, alone_a & (a.contents != 0), alone_b & (b.contents != 0))
+    order = np.argsort(at_a, kind="stable")
+    none_a, none_b = np.zeros(len(a), bool), np.zeros(len(b), bool)
+    return Matching(
+        at_a[order],
+        at_b[order],
+        none_a,
+        none_b,
+        ~alone_a & np.isin(a.contents, b.contents) & (a.contents != 0),
+        ~alone_b & np.isin(b.contents, a.contents) & (b.contents != 0),
+        by_text=True,
     )
 
 
