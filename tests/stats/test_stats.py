@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from faircount.stats import confusion_estimates, critical_value, f1_bootstrap, undefined, wilson
+from faircount.stats import (
+    confusion_estimates,
+    counts_from_shares,
+    critical_value,
+    f1_bootstrap,
+    undefined,
+    wilson,
+)
 from faircount.stats.detector_bootstrap import _Binomial
 
 proportions = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -136,3 +143,20 @@ def test_the_bootstrap_window_loses_no_mass(successes: int, n: int) -> None:
     assert window.first >= 0 and counts[-1] <= n
     assert float(binom.cdf(window.first - 1, n, successes / n) + binom.sf(counts[-1], n, successes / n)) < 1e-13
     assert window.probabilities == pytest.approx(binom.pmf(counts, n, successes / n), rel=1e-9)
+
+
+@given(st.tuples(*[st.integers(0, 500)] * 4))
+def test_counts_follow_from_the_shares_that_they_give_where_something_is_wrong(
+    counts: tuple[int, int, int, int],
+) -> None:
+    tp, fn, tn, fp = counts
+    n = sum(counts)
+    if not tp or not fn + fp:
+        return
+    assert counts_from_shares(n, (tp + tn) / n, tp / (tp + fp), tp / (tp + fn)) == counts
+
+
+def test_shares_that_no_counts_have_give_none() -> None:
+    assert counts_from_shares(150, 1.0, 1.0, 1.0) is None, "nothing is wrong: the classes cannot be told apart"
+    assert counts_from_shares(100, 0.905, 0.9, 0.9) is None, "an average over trials"
+    assert counts_from_shares(0, 0.5, 0.5, 0.5) is None

@@ -166,14 +166,14 @@ def _predicting(path: str | None, judges: Sequence[Judge]) -> Iterator[Callable[
 
 
 def rank(*summaries: AnyPath, options: RankOptions | None = None, **keywords: Any) -> Ranking:
-    """Rank the judges in summaries from Faircount or garak, best first; options are the fields of `RankOptions`."""
+    """Rank the judges in summaries from Faircount, garak or PyRIT, best first; options are those of `RankOptions`."""
     from faircount.analysis.judges.ranking import ranked
-    from faircount.analysis.judges.summary import read_summary
+    from faircount.analysis.judges.summary import read_judges
 
     (asked,) = options_from({"summaries": summaries or None, **keywords}, RankOptions, given=options)
     # The same file named twice would make every judge tie with itself.
     files = dict.fromkeys(asked.summaries or [SUMMARY])
-    return ranked([read_summary(path) for path in files], asked.by, level=asked.level)
+    return ranked([read_judges(path) for path in files], asked.by, level=asked.level)
 
 
 def agree(

@@ -300,7 +300,20 @@ def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
     if refusal := not_read(probe.head):
         raise InputError(f"{shown}: {refusal}")
     table = reader_named(TABLE)
-    return table if offered and probe.head.strip() and table.sniff(probe) else default_reader()
+    if offered and probe.head.strip() and table.sniff(probe):
+        return table
+    if offered and (columns := _unknown_columns(probe.head)):
+        raise InputError(
+            f"{shown}: a table whose columns cannot be guessed from their names ({columns}); say which column is what, "
+            "such as --map id=COLUMN,success=COLUMN"
+        )
+    return default_reader()
+
+
+def _unknown_columns(start: bytes) -> str:
+    from faircount.readers.table_files import unknown_columns
+
+    return unknown_columns(start)
 
 
 def is_run_folder(path: str) -> bool:
@@ -448,8 +461,8 @@ _NOT_READ: tuple[tuple[re.Pattern[bytes], str], ...] = (
     ),
     (
         re.compile(rb'\s*\{"class_name":\s*"(?=[^\n]*?"scorer_type":)(?=[^\n]*?"metrics":\s*\{)'),
-        "these are PyRIT's metrics of its scorers, which measure judges and hold no results; give PyRIT's memory (.db) "
-        "or an export of its conversations",
+        "these are PyRIT's metrics of its scorers, which hold no results: `faircount judges rank` and --judge-quality "
+        "take them; to analyse results, give PyRIT's memory (.db) or an export of its conversations",
     ),
 )
 """Files by how they begin, and what to do instead."""

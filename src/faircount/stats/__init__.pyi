@@ -85,6 +85,7 @@ from faircount.stats.detectors import brier_score as brier_score
 from faircount.stats.detectors import confusion_estimates as confusion_estimates
 from faircount.stats.detectors import confusion_metrics as confusion_metrics
 from faircount.stats.detectors import confusion_of_rates as confusion_of_rates
+from faircount.stats.detectors import counts_from_shares as counts_from_shares
 from faircount.stats.detectors import delong_standard_error as delong_standard_error
 from faircount.stats.detectors import operating_point as operating_point
 from faircount.stats.detectors import roc_auc as roc_auc

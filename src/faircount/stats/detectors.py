@@ -28,6 +28,25 @@ if TYPE_CHECKING:
     Truths = npt.NDArray[np.bool_]
 
 
+def counts_from_shares(n: int, accuracy: float, precision: float, recall: float) -> tuple[int, int, int, int] | None:
+    """Return tp, fn, tn and fp of a detector of which somebody published shares and how many items they are of.
+
+    The three shares and the sum determine the four counts: hits = n (1 - a) / (1 - r + r (1 - p) / p), tp = r hits,
+    fp = tp (1 - p) / p. None where they do not: nothing is wrong, so that the classes cannot be told apart, or the
+    counts are not whole numbers, as with averages over trials.
+    """
+    if not (0 < precision <= 1 and 0 < recall <= 1 and 0 <= accuracy < 1 and n > 0):
+        return None
+    hits = n * (1 - accuracy) / (1 - recall + recall * (1 - precision) / precision)
+    found = recall * hits
+    wrong = found * (1 - precision) / precision
+    exact = (found, hits - found, n - hits - wrong, wrong)
+    counts = [round(one) for one in exact]
+    if min(counts) < 0 or sum(counts) != n or any(abs(a - b) > 1e-6 for a, b in zip(exact, counts, strict=True)):
+        return None
+    return counts[0], counts[1], counts[2], counts[3]
+
+
 class ConfusionMetrics(Struct, frozen=True):
     """The usual metrics of a confusion table as plain numbers; None where undefined.
 

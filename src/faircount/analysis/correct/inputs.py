@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from faircount.analysis.judges.evaluation import evaluate
 from faircount.analysis.judges.quality import Confusion
-from faircount.analysis.judges.summary import Summary, read_summary
+from faircount.analysis.judges.summary import Summary, read_judges
 from faircount.analysis.options import MeasureOptions
 from faircount.analysis.problems import judge_names
 from faircount.components.factory import adapters
@@ -67,7 +67,7 @@ def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
         what = "name a file" if path == STDIN or Path(path).is_dir() else "no such file"
         raise InputError(f"--judge-quality {path}: {what}; a summary of `judges evaluate`, or labels")
     if _is_summary(path):
-        return Quality(path, summary=read_summary(path))
+        return Quality(path, summary=read_judges(path))
     return _read_labelled(path, results, max_line)
 
 
@@ -83,7 +83,9 @@ def _is_summary(path: str) -> bool:
         raise InputError(f"{path}: nested too deeply to be a summary of judges or labels") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Path(path).suffix.casefold() not in (".jsonl", ".ndjson")
-    return isinstance(found, dict) and isinstance(found.get("results"), dict)
+    # PyRIT's metrics of its scorers are lines.
+    of_pyrit = isinstance(found, dict) and {"class_name", "hash", "metrics"} <= found.keys()
+    return of_pyrit or (isinstance(found, dict) and isinstance(found.get("results"), dict))
 
 
 def _read_labelled(path: str, results: Sequence[str], max_line: int) -> Quality:

@@ -188,6 +188,8 @@ def _candidate(record: JudgeRecord, path: str, by: str, level: float) -> Candida
             why = f"the summary has no {by} of it"
         return UnrankedJudge(record.called, path, why)
     tier = tier_of(estimate) if by in ("hit_f1", "pass_f1") else None
+    if estimate.low is None and (record.n or 0) >= LEAST_SAMPLES:
+        tier = None  # there are enough labels, and no counts: nothing supports a tier or speaks against it
     doubts = tuple(_doubts(record, by))
     return RankedJudge(0, record.called, path, estimate, record.n, None, None, tier, doubts), record
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
@@ -30,6 +32,7 @@ from faircount.core.model import Estimate
 from faircount.core.string_judges import is_garak_string_detector
 from faircount.core.text import clip, visible
 from faircount.core.verdict import Identity
+from faircount.stats import counts_from_shares
 from faircount.version import __version__
 
 KIND = "judge-evaluation"
@@ -53,6 +56,8 @@ _ESTIMATES = ("accuracy", "balanced_accuracy", "hit_f1", "hit_precision", "hit_r
 _GARAK = "garak:"
 """What stands before the names of garak's detectors everywhere but in a summary."""
 _LONGEST_NAME = 80
+_LARGEST_LINE = 1 << 20
+_PYRIT_KEYS = frozenset(["class_name", "hash", "metrics"])
 _LARGEST_FILE = 256 * 1024 * 1024
 
 
@@ -76,12 +81,16 @@ class JudgeRecord(Struct, frozen=True):
     string_matcher: bool = False
     labels: frozenset[str] = frozenset()
     """The digests of the label files, where they are known."""
+    items: int | None = None
+    """How many labelled items there were, where that is said without counts."""
 
     @property
     def n(self) -> int | None:
-        """Labelled items that were decided: counted, or as garak tells with its intervals; None where it does not."""
+        """Labelled items that were decided: counted, or as garak and PyRIT say; None where they do not."""
         if self.counts is not None:
             return self.counts.n
+        if self.items is not None:
+            return self.items
         intervals = [(self.metrics or {}).get(name) or {} for name in INTERVALS]
         return next((interval["n_samples"] for interval in intervals if interval.get("n_samples")), None)
 
@@ -242,6 +251,71 @@ def read_summary(path: str) -> Summary:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     return summary_of(document, path)
+
+
+def read_judges(path: str) -> Summary:
+    """Read what is known of judges: a summary, Faircount's or garak's, or PyRIT's metrics of its scorers."""
+    try:
+        with Path(path).open("rb") as file:
+            first = msgspec.json.decode(file.readline(_LARGEST_LINE))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_summary(path)
+    if not isinstance(first, dict) or not first.keys() >= _PYRIT_KEYS:
+        return read_summary(path)
+    if Path(path).stat().st_size > _LARGEST_FILE:
+        raise InputError(f"{path}: is too large for metrics of judges")
+    records = list(_pyrit_records(path))
+    if not records:
+        raise InputError(f"{path}: has no metrics of a scorer that decides true or false")
+    return Summary(path, tuple(records))
+
+
+def _pyrit_records(path: str) -> Iterator[JudgeRecord]:
+    """Yield PyRIT's scorers that decide true or false; of others there is only the error of a scale."""
+    known: Counter[str] = Counter()
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+        try:
+            scorer = msgspec.json.decode(line, type=_PyritScorer) if line.strip() else None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{path}:{number}: not a line of PyRIT's metrics: {_shown(error)}") from error
+        found = None if scorer is None else scorer.metrics
+        if scorer is None or found is None or found.accuracy is None or found.precision is None or found.recall is None:
+            continue
+        called = " ".join([scorer.class_name, *_models_in(scorer.children)][:2])
+        known[called] += 1
+        called = called if known[called] == 1 else f"{called} #{known[called]}"
+        counts = counts_from_shares(found.num_responses, found.accuracy, found.precision, found.recall)
+        metrics: dict[str, float | None] = {"accuracy": found.accuracy, "hit_precision": found.precision}
+        metrics |= {"hit_recall": found.recall, "hit_f1": found.f1_score, "hit_sensitivity": found.recall}
+        _check_metrics(metrics, f"{path}:{number}")
+        known_counts = None if counts is None else Confusion(*counts)
+        yield JudgeRecord(called, metrics, known_counts, items=found.num_responses)
+
+
+def _models_in(children: Any) -> Iterator[str]:
+    """Yield the models that a scorer asks, itself or through others."""
+    if isinstance(children, list):
+        for child in children:
+            yield from _models_in(child)
+    elif isinstance(children, dict):
+        model = children.get("model_name")
+        if isinstance(model, str) and model:
+            yield model
+        yield from _models_in([one for one in children.values() if isinstance(one, dict | list)])
+
+
+class _PyritMetrics(Struct, frozen=True):
+    num_responses: int
+    accuracy: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    f1_score: float | None = None
+
+
+class _PyritScorer(Struct, frozen=True):
+    class_name: str
+    metrics: _PyritMetrics | None = None
+    children: Mapping[str, Any] = {}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -243,7 +243,7 @@ JUDGES = Noun(
         Command(
             "rank",
             "rank judges by F1, best first",
-            "Rank the judges in one or more summaries from Faircount or garak, best first.",
+            "Rank the judges in one or more summaries from Faircount, garak or PyRIT, best first.",
             "faircount.app.cli.components:rank",
             (_JUDGES + "RankOptions", _OUTPUT),
             (f"faircount judges rank {_SUMMARY} --by hit_precision",),
