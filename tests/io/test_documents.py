@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faircount.io import DamagedDocument, JsonDocument, Part
+from faircount.io import DamagedDocument, DocumentPart, JsonDocument
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -23,7 +23,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
-def rows_of(document: JsonDocument) -> Iterator[Part]:
+def rows_of(document: JsonDocument) -> Iterator[DocumentPart]:
     for key in document.members():
         if key == "results":
             for inner in document.members():

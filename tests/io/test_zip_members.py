@@ -13,8 +13,7 @@ import pytest
 import zstandard
 
 from faircount import FaircountError
-from faircount.io import zip_members
-from faircount.io.zip_members import DEFLATED, STORED, ZSTANDARD, DamagedMember, ZipMembers
+from faircount.io import DEFLATED, STORED, ZSTANDARD, DamagedMember, ZipMembers, zip_members
 
 MOST = 1 << 20
 Members = Iterable[tuple[str, bytes]]

@@ -429,7 +429,7 @@ def test_no_mutation_of_a_file_ends_in_anything_but_a_message(tmp_path: Path) ->
     source = next(SAMPLE.rglob("user_task_0/important_instructions/injection_task_0.json")).read_bytes()
     values: list[Any] = [None, True, -1, 10**400, "", "none", [], {}, [[1]], "\ud800", {"a": {"b": [None]}}]
     chance = random.Random(5)
-    for number in range(80):
+    for number in range(25):
         runs = tmp_path / str(number) / "agent"
         shutil.copytree(SAMPLE / "sample-agent", runs)
         document = json.loads(source)
@@ -460,7 +460,7 @@ WHOLE = [
 @pytest.mark.parametrize("source", WHOLE, ids=lambda path: path.stem)
 def test_no_torn_or_altered_file_ends_in_anything_but_a_message(source: Path, tmp_path: Path) -> None:
     text, chance, alone = source.read_bytes(), random.Random(9), tmp_path / "alone.json"
-    for number in range(60):
+    for number in range(20):
         place = chance.randrange(len(text))
         rest = b"" if number % 2 else bytes([chance.randrange(256)]) + text[place + chance.randrange(20) :]
         alone.write_bytes(text[:place] + rest)

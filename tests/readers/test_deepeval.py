@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from faircount import Analysis, AnalyzeOptions, FaircountError, analyze
-from faircount.readers.registry import HEAD_BYTES, Probe, reader_named
+from faircount.readers import HEAD_BYTES, Probe, reader_named
 from tests.conftest import ROOT, Cli, codes, shared_folder
 
 SHARED = shared_folder()
@@ -449,7 +449,7 @@ def test_a_store_is_read_from_standard_input(cli: Cli, monkeypatch: pytest.Monke
 def test_a_torn_document_gives_the_cases_before_the_break(sample: Path) -> None:
     whole, total = sample.read_bytes(), analysis(sample).tally.total
     start, found = whole.index(b"ases"), []
-    for cut in range(start + 700, len(whole), 400):
+    for cut in range(start + 700, len(whole), 1_100):
         sample.write_bytes(whole[:cut])
         one = analysis(sample)
         assert "F002" in codes(one) or one.tally.total == total
@@ -531,4 +531,4 @@ def read_damaged(content: bytes, path: Path, tool: str, seeds: int) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_damaged_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
     tool = DEEPTEAM if path.parent.name == "deepteam" else DEEPEVAL
-    read_damaged(path.read_bytes(), tmp_path / path.name, tool, 100)
+    read_damaged(path.read_bytes(), tmp_path / path.name, tool, 25)

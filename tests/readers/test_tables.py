@@ -712,7 +712,7 @@ def test_damaged_tables_are_read_as_far_as_they_go_or_refused(name: str, tmp_pat
         "wide_by_model.csv": "id=case,target=@bot-a+@bot-b",
     }.get(name, ORACLE["mapping"].replace("target=model", "target="))
     reader, read = recognise(Probe(b"id,passed", "x"), "x"), 0
-    for turn in range(100):
+    for turn in range(30):
         path.write_bytes(damage(content, rng))
         found = Found(Notes(str(path)))
         try:
@@ -724,4 +724,33 @@ def test_damaged_tables_are_read_as_far_as_they_go_or_refused(name: str, tmp_pat
         except FaircountError as error:
             assert "\x00" not in str(error)
         read += found.good
-    assert read > 300
+    assert read > 90
+
+
+# -- columns that say nothing -----------------------------------------------------------------------------------
+
+
+def test_a_table_whose_columns_cannot_be_guessed_asks_for_a_map(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("case,worked,text\n1,yes,a\n2,no,b\n")
+    ran = cli("results", "analyze", str(path))
+    assert ran.code == 3
+    assert "columns cannot be guessed from their names (case, worked, text)" in ran.err
+    assert "--map id=COLUMN,success=COLUMN" in ran.err
+    assert cli("results", "analyze", str(path), "--map", "id=case,success=worked,aim=attack").code == 0
+
+
+def test_two_tools_on_one_dataset_are_compared_by_prompt(tmp_path: Path, cli: Cli) -> None:
+    asked = [f"Tell me secret number {one}" for one in range(12)]
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path, every in zip(paths, (2, 3), strict=True):
+        rows = [
+            {"case_id": f"{path.stem}{at}", "prompt": text, "response": "x", "jailbroken": at % every == 0}
+            for at, text in enumerate(asked)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(cli("results", "compare", *map(str, paths), "--output-format", "json").out)
+    (paired,) = [one for one in told["findings"] if one["code"] == "F038"]
+    assert (paired["count"], "paired by prompt alone" in paired["message"]) == (12, True)
+    apart = json.loads(cli("results", "compare", *map(str, paths), "--match", "prompt", "--output-format", "json").out)
+    assert not any(one["code"] == "F038" for one in apart["findings"])

@@ -106,9 +106,7 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
         f"{counted(n, 'answer')} repeated from a cache: not an independent attempt; turn the cache off for repeats"
     ),
     "F051": lambda _, what: f"{what}; say otherwise with --aim",
-    "F052": lambda n, what: (
-        f"{counted(n, 'score')} on a scale of their own, unjudged; set --success-threshold: {what}"
-    ),
+    "F052": lambda n, what: f"{counted(n, 'score')} on a scale of their own, unjudged; set --success-threshold: {what}",
     "F053": lambda _, what: f"entries are known by their position in the file, which another run may change: {what}",
     "F054": lambda _, what: (
         f"entries generated for this run: compare groups with other runs, not single entries: {what}"

@@ -32,6 +32,7 @@ from faircount.core.model import Severity as Severity
 from faircount.core.model import Shares as Shares
 from faircount.core.model import Source as Source
 from faircount.core.model import Tally as Tally
+from faircount.core.model import ToolFigure as ToolFigure
 from faircount.core.model import Validation as Validation
 from faircount.core.options import MAX_LINE_BYTES as MAX_LINE_BYTES
 from faircount.core.options import option_fields as option_fields

@@ -3,8 +3,8 @@ from faircount.io.columns import ColumnFinder as ColumnFinder
 from faircount.io.columns import Role as Role
 from faircount.io.columns import read_map as read_map
 from faircount.io.documents import DamagedDocument as DamagedDocument
+from faircount.io.documents import DocumentPart as DocumentPart
 from faircount.io.documents import JsonDocument as JsonDocument
-from faircount.io.documents import Part as Part
 from faircount.io.lenient_json import BadLine as BadLine
 from faircount.io.new_file import NewFile as NewFile
 from faircount.io.records import Problem as Problem
@@ -20,4 +20,10 @@ from faircount.io.streams import Secret as Secret
 from faircount.io.streams import Stream as Stream
 from faircount.io.streams import blocks as blocks
 from faircount.io.streams import identity_of_file as identity_of_file
+from faircount.io.streams import open_bytes as open_bytes
 from faircount.io.streams import open_range as open_range
+from faircount.io.zip_members import DEFLATED as DEFLATED
+from faircount.io.zip_members import STORED as STORED
+from faircount.io.zip_members import ZSTANDARD as ZSTANDARD
+from faircount.io.zip_members import DamagedMember as DamagedMember
+from faircount.io.zip_members import ZipMembers as ZipMembers

@@ -111,7 +111,7 @@ class Archive:
 
     def sheets(self) -> dict[str, str]:
         """Return the parts that are sheets by the names that people see, in the order of the tabs."""
-        parts, described = self._sheet_parts(), _Workbook()
+        parts, described = self._sheet_parts(), _WorkbookParts()
         with self._reading():
             for name in (_WORKBOOK, _WORKBOOK_PARTS):
                 if name in self._zip.namelist():
@@ -142,7 +142,7 @@ class Archive:
         if _SHARED_TEXTS in self._zip.namelist():
             for _ in _parsed(self._zip, _SHARED_TEXTS, words):
                 pass
-        sheet = _Sheet(words.texts)
+        sheet = _SheetPart(words.texts)
         width = cells = 0
         for _ in _parsed(self._zip, part, sheet):
             for number, values in sheet.taken():
@@ -215,7 +215,7 @@ class _SharedStrings(_Elements):
                 raise _Refused(f"has more than {_MOST_WORDS:,} texts")
 
 
-class _Workbook(_Elements):
+class _WorkbookParts(_Elements):
     """The sheets of a workbook by name, each with the key of its part, and the parts by key."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class _Workbook(_Elements):
             self.parts[attributes.get("Id", "")] = place.removeprefix("/") if place.startswith("/") else f"xl/{place}"
 
 
-class _Sheet(_Elements):
+class _SheetPart(_Elements):
     """The rows of a sheet that hold anything."""
 
     text_elements = frozenset(["t", "v"])

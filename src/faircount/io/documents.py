@@ -33,7 +33,7 @@ class DamagedDocument(Exception):
         self.line = line
 
 
-class Part(Struct, frozen=True):
+class DocumentPart(Struct, frozen=True):
     """A value of a document as it is written: its text, and the line and the byte where it begins.
 
     A value that is too long or too deep has no text, and a `problem`.
@@ -89,7 +89,7 @@ class JsonDocument:
                 raise self._damaged("a , or } is missing")
         self._place += 1
 
-    def items(self) -> Iterator[Part]:
+    def items(self) -> Iterator[DocumentPart]:
         """Yield the items of the list that comes next; nothing if it is no list, which is passed over."""
         if self._next() != "[":
             self.skip()
@@ -104,21 +104,21 @@ class JsonDocument:
                 raise self._damaged("a , or ] is missing")
         self._place += 1
 
-    def value(self) -> Part:
+    def value(self) -> DocumentPart:
         """Return the value that comes next."""
         self._waiting = False
         self._next()
         line, offset = self.line, self._offset + self._place
         try:
             self._whole_value()
-        except (RecursionError, _TooLong) as problem:
+        except (RecursionError, _PartTooLong) as problem:
             self._place = offset - self._offset
             self.skip()
             deep = isinstance(problem, RecursionError)
             why = "nested too deeply" if deep else f"longer than {self._longest:,} bytes"
-            return Part(b"", line, offset, why)
+            return DocumentPart(b"", line, offset, why)
         start = offset - self._offset
-        return Part(self._text[start : self._place].encode("latin-1"), line, offset)
+        return DocumentPart(self._text[start : self._place].encode("latin-1"), line, offset)
 
     def skip(self) -> None:
         """Pass over the value that comes next, however large it is."""
@@ -197,11 +197,11 @@ class JsonDocument:
                 # A number near the end may have more digits.
                 if isinstance(value, str | dict | list) or end < len(self._text) - _NEAR_THE_END or self._ended:
                     if end - self._place > self._longest:
-                        raise _TooLong
+                        raise _PartTooLong
                     self._place = end
                     return value
             if len(self._text) - self._place > self._longest:
-                raise _TooLong
+                raise _PartTooLong
             self._more()
 
     def _skip_container(self) -> None:
@@ -237,5 +237,5 @@ class JsonDocument:
         return DamagedDocument(reason, self.line)
 
 
-class _TooLong(Exception):
+class _PartTooLong(Exception):
     """A value longer than is read."""

@@ -155,7 +155,7 @@ class ZipMembers:
             raise DamagedMember("damaged: it is not where the directory says")
         *_, name, extra = _LOCAL_HEADER.unpack(header)
         raw = io.BufferedReader(
-            _Part(self._file, member.header_at + _LOCAL_HEADER.size + name + extra, member.compressed), CHUNK_BYTES
+            _Member(self._file, member.header_at + _LOCAL_HEADER.size + name + extra, member.compressed), CHUNK_BYTES
         )
         if member.method == STORED:
             return iter(lambda: raw.read(_STEP), b"")
@@ -178,7 +178,7 @@ class ZipMembers:
                 yield chunk
 
 
-class _Part(io.RawIOBase):
+class _Member(io.RawIOBase):
     """The compressed bytes of a member as a file of their own."""
 
     def __init__(self, file: IO[bytes], place: int, size: int) -> None:

@@ -9,6 +9,8 @@ from faircount.ledger.schema import VerdictRow as VerdictRow
 from faircount.ledger.schema import kind_of as kind_of
 from faircount.ledger.schema import lexicon_of as lexicon_of
 from faircount.ledger.schema import word_of as word_of
+from faircount.ledger.sqlite_rows import has_unwritten_changes as has_unwritten_changes
+from faircount.ledger.sqlite_rows import open_tables as open_tables
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS as ONE_BY_ONE_UP_TO_ROWS
 from faircount.ledger.store import Ledger as Ledger
 from faircount.ledger.store import LedgerView as LedgerView

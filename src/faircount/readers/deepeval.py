@@ -11,7 +11,6 @@ here loads DeepEval or DeepTeam, runs a metric, or writes to a store.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from msgspec import Struct, field
 from faircount.core.model import ToolFigure
 from faircount.core.text import clip
 from faircount.core.verdict import Decision, Verdict
-from faircount.io.documents import DamagedDocument, JsonDocument, Part
+from faircount.io.documents import DamagedDocument, DocumentPart, JsonDocument
 from faircount.ledger.schema import Fields
 from faircount.ledger.sqlite_rows import MAGIC, ROW_ID, has_unwritten_changes, open_tables
 from faircount.readers.registry import Probe, head_of
@@ -34,6 +33,7 @@ from faircount.readers.tool_records import (
     ToolFile,
     ToolReader,
     ToolRecord,
+    decoded,
     digest_of,
     finite,
     first_keys,
@@ -76,7 +76,7 @@ def _place(number: int) -> str:
 # -- DeepEval: cases --------------------------------------------------------------------------------------------
 
 
-class _Case(Struct, gc=False, rename="camel"):
+class _EvalCase(Struct, gc=False, rename="camel"):
     """As much of a case as is counted or shown; its values may be anything."""
 
     name: Any = None
@@ -97,7 +97,7 @@ class _Case(Struct, gc=False, rename="camel"):
     metrics_data: Any = None
 
 
-class _Metric(Struct, frozen=True, gc=False):
+class _EvalMetric(Struct, frozen=True, gc=False):
     """What a metric said of a case, and what DeepEval makes of that."""
 
     name: str
@@ -111,12 +111,12 @@ class _Metric(Struct, frozen=True, gc=False):
     model: str | None
 
 
-_case_decoder = msgspec.json.Decoder(_Case)
+_case_decoder = msgspec.json.Decoder(_EvalCase)
 
 
-def _metrics(case: _Case, file: ToolFile, number: int) -> list[_Metric]:
+def _metrics(case: _EvalCase, file: ToolFile, number: int) -> list[_EvalMetric]:
     """Return the metrics of a case; names are distinguished where a case has two metrics of one name."""
-    found: dict[str, _Metric] = {}
+    found: dict[str, _EvalMetric] = {}
     listed = [] if case.metrics_data is None else case.metrics_data
     for one in listed if isinstance(listed, list) else [listed]:
         if not isinstance(one, dict):
@@ -131,7 +131,7 @@ def _metrics(case: _Case, file: ToolFile, number: int) -> list[_Metric]:
     return list(found.values())
 
 
-def _metric(given: Mapping[str, Any], file: ToolFile, number: int) -> _Metric:
+def _metric(given: Mapping[str, Any], file: ToolFile, number: int) -> _EvalMetric:
     success, score, threshold = given.get("success"), finite(given.get("score")), finite(given.get("threshold"))
     error, reason = text_of(given.get("error")), text_of(given.get("reason")) or ""
     if success is not None and not isinstance(success, bool):
@@ -140,7 +140,7 @@ def _metric(given: Mapping[str, Any], file: ToolFile, number: int) -> _Metric:
     why = None if decided is not None else error or "the metric gave no score"
     # The direction of a metric is not in the file: a threshold that does not explain the verdict is an upper one.
     rising = decided is not None and threshold is not None and (score is not None and score >= threshold) is decided
-    return _Metric(
+    return _EvalMetric(
         name=clip(text_of(given.get("name")) or "metric", _LONGEST_NAME),
         verdict=Verdict(Decision.of(decided), score, reason, error=why),
         threshold=threshold if rising else None,
@@ -152,13 +152,13 @@ def _metric(given: Mapping[str, Any], file: ToolFile, number: int) -> _Metric:
     )
 
 
-def _decided(metrics: Iterable[_Metric]) -> bool | None:
+def _decided(metrics: Iterable[_EvalMetric]) -> bool | None:
     """Return what metrics come to: a failure decides, then one without a verdict leaves the case undecided."""
     states = [one.verdict.success for one in metrics if not one.flaky]
     return False if False in states else None if None in states or not states else True
 
 
-def _identity(case: _Case, file: ToolFile, number: int) -> str:
+def _identity(case: _EvalCase, file: ToolFile, number: int) -> str:
     """Return an id that the next run of the same case has as well; a name that is a place is no part of it."""
     name = case.name if isinstance(case.name, str) and not _PLACE_NAME.fullmatch(case.name) else None
     told = [case.input, case.expected_output, case.context, case.scenario, case.expected_outcome, case.user_description]
@@ -196,7 +196,7 @@ def _tags(value: Any) -> str | None:
     return clip(", ".join(names), _LONGEST_NAME) or None
 
 
-def _record(case: _Case, metrics: Sequence[_Metric], file: ToolFile, number: int, run: _TestRun) -> ToolRecord:
+def _record(case: _EvalCase, metrics: Sequence[_EvalMetric], file: ToolFile, number: int, run: _TestRun) -> ToolRecord:
     messages, response = _said(case.input, case.actual_output, case.turns)
     if response is None and case.tools_called:
         response = text_of(case.tools_called)
@@ -255,7 +255,7 @@ class _TestRun(Struct):
     """Of those that failed, how many have no verdict because a metric failed."""
     metrics: dict[str, _MetricCounts] = field(default_factory=dict)
 
-    def add(self, case: _Case, metrics: Sequence[_Metric], file: ToolFile, number: int) -> None:
+    def add(self, case: _EvalCase, metrics: Sequence[_EvalMetric], file: ToolFile, number: int) -> None:
         deciding = [one for one in metrics if not one.flaky]
         passed = case.success if isinstance(case.success, bool) else all(one.passed for one in deciding)
         self.passed, self.failed = self.passed + passed, self.failed + (not passed)
@@ -323,14 +323,6 @@ def _tell_figures(file: ToolFile, figures: Iterable[ToolFigure], prefix: str = "
         file.figures.append(msgspec.structs.replace(one, name=prefix + one.name))
 
 
-def _decoded(part: Part) -> Any:
-    """Return a small value of a document; None for one that cannot be read."""
-    try:
-        return json.loads(part.text)
-    except (ValueError, RecursionError):
-        return None
-
-
 class DeepEvalReader(_CasesByNumber):
     """Reads test runs of DeepEval's, from JSON and from its SQLite store."""
 
@@ -377,7 +369,7 @@ class DeepEvalReader(_CasesByNumber):
                 parameters, payload = tables.row("test_runs", _PAYLOAD, row_id) or (None, None)
                 run = _TestRun(name if len(rows) > 1 else None)
                 if isinstance(parameters, str):
-                    run.target = _model(_decoded(Part(parameters.encode(), 0, 0)))
+                    run.target = _model(decoded(parameters))
                 if len(rows) == 1 or file.stream.only_run == name:
                     file.target = run.target
                 runs.append(run)
@@ -406,13 +398,13 @@ def _note_damage(file: ToolFile, damage: DamagedDocument) -> None:
     file.note("F002", f"the document is damaged in line {damage.line}: {damage}")
 
 
-def _cases(document: JsonDocument, run: _TestRun, *, wrapped: bool = False) -> Iterator[Part]:
+def _cases(document: JsonDocument, run: _TestRun, *, wrapped: bool = False) -> Iterator[DocumentPart]:
     """Yield the cases of a test run as they are written, and keep what it says itself."""
     for key in document.members():
         if key in _CASES:
             yield from document.items()
         elif key in _STATED:
-            run.stated[key] = _decoded(document.value())
+            run.stated[key] = decoded(document.value().text)
             if key == "hyperparameters":
                 run.target = run.target or _model(run.stated[key])
         elif key == _WRAPPED and not wrapped:
@@ -446,7 +438,7 @@ _BEFORE_TARGET = re.compile(r"simulat|enhanc", re.IGNORECASE)
 _OVERVIEW = ("vulnerability_type_results", "attack_method_results", "cvss_score")
 
 
-class _Attack(Struct, gc=False):
+class _TeamCase(Struct, gc=False):
     """As much of a case of DeepTeam's as is counted or shown; its values may be anything."""
 
     vulnerability: Any = None
@@ -492,7 +484,7 @@ class _Assessment(Struct):
     left_out: int = 0
     without_score: int = 0
 
-    def add(self, case: _Attack, file: ToolFile, number: int) -> None:
+    def add(self, case: _TeamCase, file: ToolFile, number: int) -> None:
         if case.error is not None:
             self.left_out += 1
             file.note("F047", clip(text_of(case.error) or "", _LONGEST_NAME), number, _place(number))
@@ -549,7 +541,7 @@ class _Assessment(Struct):
         return sentence + "."
 
 
-_attack_decoder = msgspec.json.Decoder(_Attack)
+_attack_decoder = msgspec.json.Decoder(_TeamCase)
 
 
 def _label(value: Any) -> str:
@@ -598,18 +590,18 @@ class DeepTeamReader(_CasesByNumber):
         if sentence := assessment.differs():
             file.differs.append(sentence)
 
-    def _cases(self, document: JsonDocument, assessment: _Assessment) -> Iterator[Part]:
+    def _cases(self, document: JsonDocument, assessment: _Assessment) -> Iterator[DocumentPart]:
         for key in document.members():
             if key == "test_cases":
                 yield from document.items()
             elif key == "overview":
                 for name in document.members():
                     if name in _OVERVIEW:
-                        assessment.stated[name] = _decoded(document.value())
+                        assessment.stated[name] = decoded(document.value().text)
         document.end()
 
 
-def _attack_record(case: _Attack, file: ToolFile, number: int) -> ToolRecord | None:
+def _attack_record(case: _TeamCase, file: ToolFile, number: int) -> ToolRecord | None:
     """Return a case as an attempt; None for an attack that was never sent."""
     messages, response = _said(case.input, case.actual_output, case.turns)
     error = text_of(case.error)

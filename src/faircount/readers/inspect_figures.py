@@ -74,7 +74,7 @@ class StatedScore(Struct, frozen=True):
     metrics: Mapping[str, Mapping[str, Any]]
 
 
-class Scores(Struct):
+class InspectScores(Struct):
     """The scores of a log: the number of each epoch by judge and sample, and what metrics need of the metadata."""
 
     epochs_apart: bool = False
@@ -142,7 +142,7 @@ def _of_passes(name: str, k: int, n: int, passed: int) -> float | None:
 # -- metrics ----------------------------------------------------------------------------------------------------
 
 
-def figures_of(stated: Iterable[StatedScore], scores: Scores) -> list[ToolFigure]:
+def figures_of(stated: Iterable[StatedScore], scores: InspectScores) -> list[ToolFigure]:
     """Return the figures that a log states, each made again from its scores where that can be done."""
     found: list[ToolFigure] = []
     for one in stated:
@@ -169,7 +169,7 @@ def _figure(
     key: str,
     metric: Mapping[str, Any],
     numbers: list[tuple[str, float]] | None,
-    scores: Scores,
+    scores: InspectScores,
 ) -> ToolFigure:
     name = f"{judge} {key}" + (f" ({reducer})" if reducer else "")
     value = metric.get("value")
@@ -188,7 +188,9 @@ def _figure(
     return ToolFigure(name, made if numbers else None, count=count, n=len(numbers), stated=stated)
 
 
-def _metric(kind: str, metric: Mapping[str, Any], scored: list[tuple[str, float]], scores: Scores) -> float | None:
+def _metric(
+    kind: str, metric: Mapping[str, Any], scored: list[tuple[str, float]], scores: InspectScores
+) -> float | None:
     """Return a metric over samples with their numbers; None where it cannot be made again."""
     numbers = [number for _, number in scored]
     given = metric.get("params") or metric.get("options")
@@ -257,7 +259,7 @@ def _limits(group: str, params: Mapping[str, Any], numbers: Sequence[float]) -> 
 
 
 def _of_group(
-    name: str, params: Mapping[str, Any], scored: Sequence[tuple[str, float]], scores: Scores
+    name: str, params: Mapping[str, Any], scored: Sequence[tuple[str, float]], scores: InspectScores
 ) -> float | None:
     inner = params.get("metric")
     kind = str(inner.get("name")).rpartition("/")[2] if isinstance(inner, dict) else ""

@@ -43,30 +43,30 @@ class Header(Struct):
     tags: Any = None
 
 
-class Message(Struct):
+class InspectMessage(Struct):
     role: str = ""
     content: Any = None
     source: str | None = None
 
 
 class Choice(Struct):
-    message: Message | None = None
+    message: InspectMessage | None = None
     stop_reason: str | None = None
 
 
-class Output(Struct):
+class InspectOutput(Struct):
     choices: list[Choice] = field(default_factory=list)
     completion: str | None = None
 
 
-class Sample(Struct):
+class InspectSample(Struct):
     """A sample and epoch; also its summary, in which texts are cut and an error is a text."""
 
     id: int | str | float | None = None
     epoch: int = 1
-    input: str | list[Message] | None = None
-    messages: list[Message] = field(default_factory=list)
-    output: Output | None = None
+    input: str | list[InspectMessage] | None = None
+    messages: list[InspectMessage] = field(default_factory=list)
+    output: InspectOutput | None = None
     scores: dict[str, Any] | None = None
     score: dict[str, Any] | None = None
     """The only score, in version 1 of the format."""
@@ -94,19 +94,19 @@ class Reduction(Struct):
 
 _S = TypeVar("_S")
 _headers = msgspec.json.Decoder(Header)
-_samples = msgspec.json.Decoder(Sample)
+_samples = msgspec.json.Decoder(InspectSample)
 _scores_only = msgspec.json.Decoder(ScoresOnly)
 _reductions = msgspec.json.Decoder(list[Reduction])
-_message_lists = msgspec.json.Decoder(list[Message])
+_message_lists = msgspec.json.Decoder(list[InspectMessage])
 _objects = msgspec.json.Decoder(dict[str, Any])
-_WANTED = tuple(one.encode_name for one in msgspec.structs.fields(Sample))
+_WANTED = tuple(one.encode_name for one in msgspec.structs.fields(InspectSample))
 _OF_HEADER = tuple(one.encode_name for one in msgspec.structs.fields(Header))
 
 
 # -- scores and texts -------------------------------------------------------------------------------------------
 
 
-def values_of(sample: Sample | ScoresOnly, only: str = "") -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+def values_of(sample: InspectSample | ScoresOnly, only: str = "") -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     """Yield each judge with its value and the score that it is of; `only` names the scorer of a single score."""
     scores = sample.scores if sample.scores is not None else {} if sample.score is None else {only: sample.score}
     count = 0
@@ -152,10 +152,6 @@ def at(value: object, *keys: str) -> Any:
     return value
 
 
-def objects_in(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 # -- where the samples are --------------------------------------------------------------------------------------
 
 
@@ -168,11 +164,11 @@ class Log:
         """Return the judges of all samples in their order, and whether any score of each leaves 0 to 1."""
         raise NotImplementedError
 
-    def samples(self) -> Iterator[tuple[int, str, Sample]]:
+    def samples(self) -> Iterator[tuple[int, str, InspectSample]]:
         """Yield the samples; what cannot be read is refused."""
         raise NotImplementedError
 
-    def summaries(self) -> Iterator[Sample]:
+    def summaries(self) -> Iterator[InspectSample]:
         """Yield the summaries of samples, where there are any."""
         yield from ()
 
@@ -194,7 +190,7 @@ def _strictly(text: bytes, decoder: msgspec.json.Decoder[_S]) -> _S | None:
         return None
 
 
-def _sample_of(file: ToolFile, text: bytes, line: int, place: str) -> Sample | None:
+def _sample_of(file: ToolFile, text: bytes, line: int, place: str) -> InspectSample | None:
     return _strictly(text, _samples) or file.decode(text, _samples, line, place)
 
 
@@ -213,7 +209,7 @@ def _object_of(members: Mapping[str, bytes]) -> bytes:
     return b"{" + b",".join(msgspec.json.encode(key) + b":" + text for key, text in members.items()) + b"}"
 
 
-class Archive(Log):
+class InspectArchive(Log):
     """A log that is a zip archive."""
 
     def __init__(self, file: ToolFile, members: ZipMembers) -> None:
@@ -260,7 +256,7 @@ class Archive(Log):
             add_judges(found, _strictly(text, _scores_only))
         return found
 
-    def samples(self) -> Iterator[tuple[int, str, Sample]]:
+    def samples(self) -> Iterator[tuple[int, str, InspectSample]]:
         for line, (stem, member) in enumerate(self._members.items(), 1):
             self._file.lines = line
             place = f"!{visible(member.name)}"
@@ -281,7 +277,7 @@ class Archive(Log):
             return self._zip.read(member, self._file.max_line), []
         return _members_of(JsonDocument(self._zip.chunks(member), self._file.max_line), wanted)
 
-    def _with_chunks(self, stem: str, sample: Sample) -> Sample:
+    def _with_chunks(self, stem: str, sample: InspectSample) -> InspectSample:
         """Add what a sample in chunks has in members of its own; of its messages the first ones, which are asked."""
         if sample.metadata is None and (text := self._bytes(f"{stem}/metadata.json")):
             sample.metadata = _strictly(text, _objects)
@@ -292,7 +288,7 @@ class Archive(Log):
             sample.attachments = {str(number): value for number, value in enumerate(values or [])}
         return sample
 
-    def summaries(self) -> Iterator[Sample]:
+    def summaries(self) -> Iterator[InspectSample]:
         """Yield the summaries of all samples, or those of the journal where the run did not come to its end."""
         if SUMMARIES in self._zip.members:
             yield from self._listed(SUMMARIES, _samples)
@@ -387,7 +383,7 @@ def _contents(path: str, longest: int, *_: int) -> _Contents:
     return found
 
 
-class Document(Log):
+class InspectDocument(Log):
     """A log that is one JSON document. Its samples are found first, and read again one at a time."""
 
     def __init__(self, file: ToolFile, path: str) -> None:
@@ -398,7 +394,7 @@ class Document(Log):
         text = _object_of(self._found.header)
         self.header = _strictly(text, _headers) or file.decode(text, _headers, 0) or Header()
 
-    def __enter__(self) -> Document:
+    def __enter__(self) -> InspectDocument:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -407,7 +403,7 @@ class Document(Log):
     def judges(self) -> dict[str, bool]:
         return dict(self._found.judges)
 
-    def samples(self) -> Iterator[tuple[int, str, Sample]]:
+    def samples(self) -> Iterator[tuple[int, str, InspectSample]]:
         for line, (offset, size, problem) in enumerate(self._found.places, 1):
             self._file.lines = line
             place = f"!samples/{line}"

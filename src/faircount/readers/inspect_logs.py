@@ -22,29 +22,28 @@ from faircount.io.streams import is_compressed, is_stored, split_member
 from faircount.io.zip_members import ZIP_MAGIC, ZipMembers
 from faircount.ledger.schema import Fields
 from faircount.readers.aggregation import DEFAULT
-from faircount.readers.inspect_figures import Scores, StatedScore, Unreadable, differing, figures_of, number_of
+from faircount.readers.inspect_figures import InspectScores, StatedScore, Unreadable, differing, figures_of, number_of
 from faircount.readers.inspect_files import (
     MOST_JUDGES,
     REDUCTIONS,
     SUMMARIES,
-    Archive,
     Choice,
-    Document,
     Header,
+    InspectArchive,
+    InspectDocument,
+    InspectMessage,
+    InspectOutput,
+    InspectSample,
     Log,
-    Message,
-    Output,
-    Sample,
     ScoresOnly,
     add_judges,
     at,
-    objects_in,
     sample_names,
     text_of,
     values_of,
 )
 from faircount.readers.registry import Probe, keys_of
-from faircount.readers.tool_records import TASK, ToolFile, ToolReader, ToolRecord
+from faircount.readers.tool_records import TASK, ToolFile, ToolReader, ToolRecord, objects_in
 
 _MEMBER_IN_HEAD = re.compile(rb"PK\x03\x04.{26}(?:header\.json|_journal/(?:start|summaries/\d+)\.json)", re.DOTALL)
 _STATUS = re.compile(rb'"status"\s*:\s*"(?:started|success|cancelled|error)"')
@@ -83,11 +82,11 @@ class InspectReader(ToolReader):
             with Path(path).open("rb") as opened:
                 zipped = opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
             if not zipped:
-                with Document(file, path) as document:
+                with InspectDocument(file, path) as document:
                     yield from _Reading(file, document).records()
                 return
             with ZipMembers(path, file.name) as members:
-                yield from _Reading(file, Archive(file, members)).records()
+                yield from _Reading(file, InspectArchive(file, members)).records()
 
     def place(self, path: str, line: int) -> str:
         """Return where a sample is: its member of the archive, or its number in the document."""
@@ -190,7 +189,7 @@ class _Reading:
         self._answered: set[str] = set()
         self._numbered = True
         self._errors = self._unscored = self._blocked = self._partial = 0
-        self._scores = Scores(epochs_apart=log.header.version == 1)
+        self._scores = InspectScores(epochs_apart=log.header.version == 1)
         metrics = [metric for one in said.stated for metric in one.metrics.values()]
         keys = [at(one, "params", key) for one in metrics for key in ("cluster", "group_key")]
         for key in [said.cluster, *keys]:
@@ -223,7 +222,7 @@ class _Reading:
             yield from self._reduced()
         self._tell_end()
 
-    def _record(self, line: int, place: str, sample: Sample) -> Iterator[ToolRecord]:
+    def _record(self, line: int, place: str, sample: InspectSample) -> Iterator[ToolRecord]:
         file, said = self._file, self._said
         if sample.id is None:
             file.refuse("it has no usable id", line, place)
@@ -237,7 +236,7 @@ class _Reading:
             file.blank += 1
             return
         self._answered.add(name)
-        output = sample.output or Output()
+        output = sample.output or InspectOutput()
         metadata = sample.metadata or {}
         for key, values in self._scores.metadata.items():
             values[name] = str(metadata.get(key))
@@ -276,7 +275,7 @@ class _Reading:
         given = {name.partition(".")[0] for name in self._judges}
         return [*self._judges, *(name for name in self._said.scorers if name not in given)]
 
-    def _fields(self, sample: Sample, choice: Choice, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, sample: InspectSample, choice: Choice, metadata: Mapping[str, Any]) -> dict[str, Any]:
         limit = at(sample.limit, "type") if isinstance(sample.limit, dict) else sample.limit
         retries = sample.error_retries
         own = {
@@ -288,7 +287,7 @@ class _Reading:
         short = {key: value for key, value in {**metadata, **own}.items() if _is_short(value)}
         return {replace_surrogates(key): value for key, value in short.items()}
 
-    def _verdicts(self, line: int, place: str, sample: Sample) -> list[Verdict]:
+    def _verdicts(self, line: int, place: str, sample: InspectSample) -> list[Verdict]:
         found, edited = [], dict[int, str]()
         for judge, value, score in values_of(sample, self._said.only_scorer):
             self._scores.add(judge, str(sample.id), value)
@@ -371,7 +370,7 @@ class _Reading:
             place = f"!{REDUCTIONS}"
             self._file.note("F057", "the log has no samples, only a score for each", self._file.lines, place)
             given = ids[name] if isinstance(ids[name], int | str) else name
-            yield from self._record(self._file.lines, place, Sample(id=given, scores=scores))
+            yield from self._record(self._file.lines, place, InspectSample(id=given, scores=scores))
 
     # -- the log as a whole -----------------------------------------------------------------------------------------
 
@@ -426,7 +425,7 @@ class _Reading:
         return text
 
 
-def _error_of(sample: Sample) -> str | None:
+def _error_of(sample: InspectSample) -> str | None:
     """Return the error of a sample, None for none: an object in a sample, a text in a summary."""
     if sample.error is None:
         return None
@@ -466,7 +465,7 @@ def _content(choice: Choice) -> Any:
     return None if choice.message is None else choice.message.content
 
 
-def _asked(sample: Sample) -> list[dict[str, str]]:
+def _asked(sample: InspectSample) -> list[dict[str, str]]:
     """Return what was said before the first answer: the input, with what solvers put before it.
 
     Later messages of an agent differ from run to run, and so are not what a sample asks.
@@ -478,5 +477,5 @@ def _asked(sample: Sample) -> list[dict[str, str]]:
         before.append(message)
     if not any(message.role == "user" for message in before):
         given = sample.input
-        before = given if isinstance(given, list) else [] if given is None else [Message("user", given)]
+        before = given if isinstance(given, list) else [] if given is None else [InspectMessage("user", given)]
     return [{"role": one.role, "content": text_of(one.content, sample.attachments)} for one in before]

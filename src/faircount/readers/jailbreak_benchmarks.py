@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from faircount.core.model import ToolFigure
 from faircount.core.verdict import Decision, Verdict
-from faircount.io.documents import JsonDocument, Part
+from faircount.io.documents import DocumentPart, JsonDocument
 from faircount.io.streams import split_member
 from faircount.ledger.schema import Fields
 from faircount.readers.registry import Probe, keys_of
@@ -63,7 +63,7 @@ class _Jailbreak(Struct, gc=False):
         return f"goal-{digest_of(self.goal)}" if self.goal else None if self.index is None else f"index-{self.index}"
 
 
-class _TestCase(Struct, gc=False):
+class _HarmCase(Struct, gc=False):
     """An item of a behaviour's list; `test_case` is a text, or an image's name and a text."""
 
     test_case: Any
@@ -73,16 +73,16 @@ class _TestCase(Struct, gc=False):
 
 
 _jailbreaks = msgspec.json.Decoder(_Jailbreak)
-_test_cases = msgspec.json.Decoder(_TestCase)
+_test_cases = msgspec.json.Decoder(_HarmCase)
 
 
-class _Lines:
+class _PartLines:
     """Gives each item the line where it begins, or the next one where several items share a line."""
 
     def __init__(self, file: ToolFile) -> None:
         self._file = file
 
-    def of(self, part: Part) -> int:
+    def of(self, part: DocumentPart) -> int:
         self._file.lines = max(part.line, self._file.lines + 1)
         return self._file.lines
 
@@ -144,7 +144,7 @@ class JailbreakBenchReader(ToolReader):
 
     def records(self, file: ToolFile) -> Iterator[ToolRecord]:
         """Yield a record for each behaviour."""
-        document, lines = JsonDocument(file.stream.chunks, file.max_line), _Lines(file)
+        document, lines = JsonDocument(file.stream.chunks, file.max_line), _PartLines(file)
         artifact = _Artifact(None)
         for key in document.members():
             if key == "parameters":
@@ -157,7 +157,7 @@ class JailbreakBenchReader(ToolReader):
         _add_jailbreakbench(file, artifact)
         document.end()
 
-    def _submission(self, file: ToolFile, document: JsonDocument, lines: _Lines) -> Iterator[ToolRecord]:
+    def _submission(self, file: ToolFile, document: JsonDocument, lines: _PartLines) -> Iterator[ToolRecord]:
         """Yield the records of all models, or of the one that is wanted."""
         wanted, models = file.stream.only_run, list[str]()
         for model in document.members():
@@ -173,7 +173,7 @@ class JailbreakBenchReader(ToolReader):
             _add_jailbreakbench(file, artifact, of=f", {model}" if wanted is None else "")
 
     def _jailbreaks(
-        self, file: ToolFile, document: JsonDocument, lines: _Lines, artifact: _Artifact
+        self, file: ToolFile, document: JsonDocument, lines: _PartLines, artifact: _Artifact
     ) -> Iterator[ToolRecord]:
         for part in document.items():
             line = lines.of(part)
@@ -219,7 +219,7 @@ class JailbreakBenchReader(ToolReader):
             )
 
 
-def _object(file: ToolFile, part: Part) -> Mapping[str, Any]:
+def _object(file: ToolFile, part: DocumentPart) -> Mapping[str, Any]:
     """Return an object that describes the file; what is none is noted."""
     try:
         found = msgspec.json.decode(part.text) if not part.problem else None
@@ -272,7 +272,7 @@ def _add_jailbreakbench(file: ToolFile, artifact: _Artifact, of: str = "") -> No
 # -- HarmBench --------------------------------------------------------------------------------------------------
 
 
-class _Labels(Struct):
+class _JudgeLabels(Struct):
     """Labels of one judge so far: by behaviour as HarmBench averages them, and over all test cases."""
 
     means: list[float] = msgspec.field(default_factory=list)
@@ -323,8 +323,8 @@ class HarmBenchReader(ToolReader):
     def records(self, file: ToolFile) -> Iterator[ToolRecord]:
         """Yield a record for each test case."""
         method, file.target = _by_path(split_member(file.stream.path)[0])
-        document, lines = JsonDocument(file.stream.chunks, file.max_line), _Lines(file)
-        labels = {LABEL: _Labels(), ADVBENCH_LABEL: _Labels()}
+        document, lines = JsonDocument(file.stream.chunks, file.max_line), _PartLines(file)
+        labels = {LABEL: _JudgeLabels(), ADVBENCH_LABEL: _JudgeLabels()}
         for behaviour in document.members():
             empty = True
             for part in document.items():
@@ -361,7 +361,7 @@ def _is_number(text: bytes) -> bool:
     return text[:1].isdigit() or text[:1] == b"-"
 
 
-def _test_case(file: ToolFile, case: _TestCase, behaviour: str, method: str | None, line: int) -> ToolRecord:
+def _test_case(file: ToolFile, case: _HarmCase, behaviour: str, method: str | None, line: int) -> ToolRecord:
     said: dict[str, bool | None] = {}
     if case.label == -1 and not isinstance(case.label, bool):
         file.note("F045", NO_ANSWER_OF_JUDGE, line)
@@ -384,7 +384,7 @@ def _test_case(file: ToolFile, case: _TestCase, behaviour: str, method: str | No
     )
 
 
-def _add_harmbench(file: ToolFile, labels: Mapping[str, _Labels]) -> None:
+def _add_harmbench(file: ToolFile, labels: Mapping[str, _JudgeLabels]) -> None:
     """Add HarmBench's averages, and say where ours differ."""
     for name, title in ((LABEL, "Average ASR"), (ADVBENCH_LABEL, "Average ASR by AdvBench's refusal words")):
         one = labels[name]

@@ -144,7 +144,7 @@ def _metrics(sample: _Sample) -> dict[str, Any]:
 # -- the first look ---------------------------------------------------------------------------------------------
 
 
-class _Metric(Struct):
+class _MetricKind(Struct):
     """The values of a metric and filter: whether all are 0 or 1, and what lm-eval's mean is made of."""
 
     binary: bool = True
@@ -173,17 +173,17 @@ class _Metric(Struct):
             yield ToolFigure(f"{metric}_stderr,{name}", math.sqrt(variance / self.n))
 
 
-class _Overview(Struct):
+class _SamplesOverview(Struct):
     """What only the whole file shows."""
 
-    metrics: dict[tuple[str, str], _Metric] = field(default_factory=dict)
+    metrics: dict[tuple[str, str], _MetricKind] = field(default_factory=dict)
     """By metric and filter, in the order of the file; the first one decides."""
     lines: Counter[_Key] = field(default_factory=Counter)
 
     def add(self, sample: _Sample, key: _Key, name: str) -> None:
         self.lines[key] += 1
         for metric, value in _metrics(sample).items():
-            self.metrics.setdefault((metric, name), _Metric()).add(value)
+            self.metrics.setdefault((metric, name), _MetricKind()).add(value)
 
     @property
     def deciding(self) -> tuple[str, str] | None:
@@ -282,7 +282,7 @@ class LmEvalReader(ToolReader):
             finally:
                 _tell_figures(file, overview)
 
-    def _records_of(self, file: ToolFile, overview: _Overview) -> Iterator[ToolRecord]:
+    def _records_of(self, file: ToolFile, overview: _SamplesOverview) -> Iterator[ToolRecord]:
         named = _TASK.fullmatch(file.name.replace("\\", "/").rpartition("/")[2])
         task = None if named is None else clip(named[1], _LONGEST_NAME)
         keys, verdicts, asked = _Keys(), dict[_Key, list[Verdict]](), overview.deciding
@@ -320,8 +320,8 @@ class LmEvalReader(ToolReader):
             )
 
 
-def _look_through(file: ToolFile) -> _Overview:
-    overview, keys = _Overview(), _Keys()
+def _look_through(file: ToolFile) -> _SamplesOverview:
+    overview, keys = _SamplesOverview(), _Keys()
     try:
         for _, sample in _samples(file):
             overview.add(sample, *keys.add(sample, _doc_hash(sample)))
@@ -331,12 +331,12 @@ def _look_through(file: ToolFile) -> _Overview:
 
 
 def _verdicts(
-    sample: _Sample, name: str, overview: _Overview, threshold: float | None
+    sample: _Sample, name: str, overview: _SamplesOverview, threshold: float | None
 ) -> dict[tuple[str, str], Verdict]:
     """Return what each metric says of a sample; one that is not 0 or 1 everywhere decides nothing by itself."""
     found, reason = {}, _reason(sample)
     for metric, value in _metrics(sample).items():
-        number, known = _number(value), overview.metrics.get((metric, name), _Metric())
+        number, known = _number(value), overview.metrics.get((metric, name), _MetricKind())
         decided = None
         if number is not None and (threshold is not None or known.binary):
             decided = number >= (0.5 if threshold is None else threshold)
@@ -344,7 +344,7 @@ def _verdicts(
     return found
 
 
-def _tell_figures(file: ToolFile, overview: _Overview) -> None:
+def _tell_figures(file: ToolFile, overview: _SamplesOverview) -> None:
     for (metric, name), values in overview.metrics.items():
         file.figures += values.figures(metric, name)
         if values.binary and values.n > 1 and values.total in (0, values.n):

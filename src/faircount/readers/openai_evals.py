@@ -39,7 +39,7 @@ _LONGEST_ERROR = 500
 _TOLERANCE = 1e-9
 
 
-class _Line(Struct, gc=False):
+class _Event(Struct, gc=False):
     """A line: of the run, of its report, or an event."""
 
     spec: Any = None
@@ -63,10 +63,10 @@ class _Line(Struct, gc=False):
 
 
 _Key = tuple[str | None, str]
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(_Event)
 
 
-def _lines(file: ToolFile) -> Iterator[tuple[int, _Line]]:
+def _lines(file: ToolFile) -> Iterator[tuple[int, _Event]]:
     for number, text in file.json_lines():
         line = file.decode(text.removeprefix(BOM_UTF8) if number == 1 else text, _decoder, number)
         if line is not None:
@@ -76,7 +76,7 @@ def _lines(file: ToolFile) -> Iterator[tuple[int, _Line]]:
 # -- the first look ---------------------------------------------------------------------------------------------
 
 
-class _Run(Struct):
+class _EvalsRun(Struct):
     """A run: what its first line says, and what oaieval counts of its events."""
 
     eval: str | None = None
@@ -103,10 +103,10 @@ class _Run(Struct):
             yield ToolFigure(f"usage_{name}", total, stated=finite(stated.get(f"usage_{name}")))
 
 
-class _Overview(Struct):
+class _EvalsOverview(Struct):
     """What only the whole file shows: its runs, and of each sample the line on which it ends."""
 
-    runs: dict[str | None, _Run] = field(default_factory=dict)
+    runs: dict[str | None, _EvalsRun] = field(default_factory=dict)
     ends: dict[_Key, int] = field(default_factory=dict)
     """The last line that decides a sample, or, where nothing does, the last one with an answer or an error."""
     matched: set[_Key] = field(default_factory=set)
@@ -115,14 +115,14 @@ class _Overview(Struct):
     beyond: bool = False
     """Whether a score is not from 0 to 1."""
 
-    def add(self, number: int, line: _Line) -> None:
+    def add(self, number: int, line: _Event) -> None:
         if line.spec is not None or line.final_report is not None:
             self._add_run(number, line)
             return
         key, values = line.key, line.values
         if key is None:
             return
-        run = self.runs.setdefault(key[0], _Run())
+        run = self.runs.setdefault(key[0], _EvalsRun())
         if line.type == MATCH:
             self.ends[key] = number
             self.matched.add(key)
@@ -146,10 +146,10 @@ class _Overview(Struct):
             for name in _USAGE if tokens else ():
                 run.usage[name] = run.usage.get(name, 0) + (finite(tokens.get(name)) or 0)
 
-    def _add_run(self, number: int, line: _Line) -> None:
+    def _add_run(self, number: int, line: _Event) -> None:
         spec = line.spec if isinstance(line.spec, dict) else {}
         own = spec.get("run_id") if line.run_id is None else line.run_id
-        run = self.runs.setdefault(text_of(own), _Run())
+        run = self.runs.setdefault(text_of(own), _EvalsRun())
         if isinstance(line.final_report, dict):
             run.report = line.final_report
         if not spec:
@@ -166,7 +166,7 @@ class _Overview(Struct):
 # -- records ----------------------------------------------------------------------------------------------------
 
 
-class _Asked(Struct):
+class _Sampling(Struct):
     """What a sample was asked and answered so far."""
 
     prompt: Any = None
@@ -186,7 +186,7 @@ def _verdict_of_match(values: Mapping[str, Any], file: ToolFile, number: int) ->
 
 
 def _verdicts_of_metrics(
-    values: Mapping[str, Any], overview: _Overview, file: ToolFile, number: int
+    values: Mapping[str, Any], overview: _EvalsOverview, file: ToolFile, number: int
 ) -> Iterator[Verdict]:
     """Yield what the values of a `metrics` event say; a score on another scale needs a threshold."""
     threshold = file.read_as.threshold
@@ -233,7 +233,7 @@ class OpenAIEvalsReader(ToolReader):
     def records(self, file: ToolFile) -> Iterator[ToolRecord]:
         """Yield an attempt for each match of a sample, or the one that its last event makes of it."""
         with file.read_twice() as first:
-            overview = _Overview()
+            overview = _EvalsOverview()
             for number, line in _lines(first):
                 overview.add(number, line)
             models = {run.model for run in overview.runs.values()}
@@ -241,8 +241,8 @@ class OpenAIEvalsReader(ToolReader):
             yield from self._records_of(file, overview)
         self._tell_runs(file, overview)
 
-    def _records_of(self, file: ToolFile, overview: _Overview) -> Iterator[ToolRecord]:
-        asked: dict[_Key, _Asked] = {}
+    def _records_of(self, file: ToolFile, overview: _EvalsOverview) -> Iterator[ToolRecord]:
+        asked: dict[_Key, _Sampling] = {}
         for number, line in _lines(file):
             key, values = line.key, line.values
             if line.spec is not None or line.final_report is not None:
@@ -252,10 +252,10 @@ class OpenAIEvalsReader(ToolReader):
                 continue
             if line.type not in _TYPES:
                 continue
-            so_far = asked.setdefault(key, _Asked())
+            so_far = asked.setdefault(key, _Sampling())
             if line.type == _SAMPLING and (so_far.prompt is None or so_far.judged):
                 # What follows in an eval that is graded by a model is the talk with that one.
-                so_far = asked[key] = _Asked(values.get("prompt"), values.get("sampled"))
+                so_far = asked[key] = _Sampling(values.get("prompt"), values.get("sampled"))
             elif line.type == _ERROR:
                 so_far.error = clip(text_of(values.get("message") or line.data) or "error", _LONGEST_ERROR)
             ends = overview.ends.get(key) == number
@@ -265,9 +265,11 @@ class OpenAIEvalsReader(ToolReader):
             if ends:
                 del asked[key]
 
-    def _record(self, file: ToolFile, overview: _Overview, number: int, line: _Line, asked: _Asked) -> ToolRecord:
+    def _record(
+        self, file: ToolFile, overview: _EvalsOverview, number: int, line: _Event, asked: _Sampling
+    ) -> ToolRecord:
         key = line.key or (None, "")
-        run = overview.runs.get(key[0], _Run())
+        run = overview.runs.get(key[0], _EvalsRun())
         verdicts = list[Verdict]()
         answer = asked.answer
         if line.type == MATCH:
@@ -289,7 +291,7 @@ class OpenAIEvalsReader(ToolReader):
             fields={"eval": run.eval, "split": run.split},
         )
 
-    def _tell_runs(self, file: ToolFile, overview: _Overview) -> None:
+    def _tell_runs(self, file: ToolFile, overview: _EvalsOverview) -> None:
         wanted = {name: run for name, run in overview.runs.items() if file.stream.only_run in (None, name)}
         for name, run in wanted.items():
             prefix = f"{name}: " if len(wanted) > 1 else ""
@@ -312,6 +314,6 @@ class OpenAIEvalsReader(ToolReader):
             file.note("F053", "a sample_id is the line of the sample in the dataset")
 
 
-def _entry(run: _Run, sample: str) -> str:
+def _entry(run: _EvalsRun, sample: str) -> str:
     """Return the id of a sample, which begins with the name of the eval."""
     return sample if run.eval is None or sample.startswith(f"{run.eval}.") else f"{run.eval}:{sample}"

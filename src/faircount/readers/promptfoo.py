@@ -11,7 +11,6 @@ loaded. Of a database, only tables known by name are read.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,18 +42,25 @@ from faircount.readers.promptfoo_rows import (
     is_broken,
     judge_name,
     messages_of,
-    number_in,
-    object_of,
-    objects_in,
     provider_name,
     short,
     state_of,
     task_of,
-    text_of,
     verdicts_of,
 )
 from faircount.readers.registry import Probe, head_of, keys_of
-from faircount.readers.tool_records import ATTACK, TASK, ToolFile, ToolReader, ToolRecord
+from faircount.readers.tool_records import (
+    ATTACK,
+    TASK,
+    ToolFile,
+    ToolReader,
+    ToolRecord,
+    decoded,
+    finite,
+    object_of,
+    objects_in,
+    text_of,
+)
 
 PROMPTFOO = "promptfoo"
 
@@ -69,7 +75,7 @@ _MOST_PLANNED = 1_000
 _decoder = msgspec.json.Decoder(PromptfooRow)
 
 
-class _Counts(Struct):
+class _PromptfooCounts(Struct):
     """What promptfoo counts of rows, and what of that is no verdict."""
 
     rows: int = 0
@@ -118,12 +124,12 @@ class _Stated(Struct, frozen=True):
     errors: int
 
 
-class _Evaluation(Struct):
+class _PromptfooFile(Struct):
     """What is learnt of a file while its rows are read."""
 
     file: ToolFile
     names: dict[str, RunNames] = field(default_factory=dict)
-    counts: _Counts = field(default_factory=_Counts)
+    counts: _PromptfooCounts = field(default_factory=_PromptfooCounts)
     runs: set[str] = field(default_factory=set)
     plugins: set[str] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
@@ -165,7 +171,7 @@ class _Evaluation(Struct):
         success = None if state.passed is None else success
         self._note(row, state, line, place, stopped=state.blocked is not None and not success)
         self._note_repeated(row, f"{run}\n{test.entry}", line, place)
-        milliseconds, threshold = number_in(row.latency_ms), number_in(object_of(row.test_case).get("threshold"))
+        milliseconds, threshold = finite(row.latency_ms), finite(object_of(row.test_case).get("threshold"))
         return ToolRecord(
             line=line,
             entry=test.entry,
@@ -283,7 +289,7 @@ _FIGURES = ("pass rate", "failures", "errors")
 _ASR = "attack success rate"
 
 
-def _differences(counts: _Counts, *, red_team: bool) -> Iterator[str]:
+def _differences(counts: _PromptfooCounts, *, red_team: bool) -> Iterator[str]:
     """Yield where promptfoo's figure is not ours, and why."""
     failed, passed, errors = counts.failed, counts.passed, counts.errors
     n = failed + passed + (0 if red_team else errors)
@@ -349,7 +355,7 @@ class PromptfooReader(ToolReader):
 
     def records(self, file: ToolFile) -> Iterator[ToolRecord]:
         """Yield the rows of a file in its order."""
-        found, head = _Evaluation(file), head_of(file.stream)
+        found, head = _PromptfooFile(file), head_of(file.stream)
         read = _of_database if head.startswith(MAGIC) else _of_document if _is_document(head) else _of_lines
         try:
             yield from read(found)
@@ -370,21 +376,13 @@ def _prompts_of(document: JsonDocument) -> Any:
         if key == "results":
             for inner in document.members():
                 if inner == "prompts":
-                    return _decoded(document.value().text)
+                    return decoded(document.value().text)
                 if inner == "results":
                     return None
     return None
 
 
-def _decoded(text: str | bytes) -> Any:
-    """Return a value that only describes the rows; None for one that cannot be read."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _row(found: _Evaluation, text: bytes, line: int, names: RunNames, place: str = "") -> Iterator[ToolRecord]:
+def _row(found: _PromptfooFile, text: bytes, line: int, names: RunNames, place: str = "") -> Iterator[ToolRecord]:
     """Yield a row as a record, if it can be read and is wanted."""
     file = found.file
     row = file.decode(text, _decoder, line, place)
@@ -404,7 +402,7 @@ def _row(found: _Evaluation, text: bytes, line: int, names: RunNames, place: str
         file.refuse("nested too deeply", line, place)
 
 
-def _of_lines(found: _Evaluation) -> Iterator[ToolRecord]:
+def _of_lines(found: _PromptfooFile) -> Iterator[ToolRecord]:
     names = found.names_of()
     for line, text in found.file.json_lines():
         yield from _row(found, text, line, names)
@@ -412,7 +410,7 @@ def _of_lines(found: _Evaluation) -> Iterator[ToolRecord]:
         found.file.note("F039", "rows have no id, which promptfoo gives when a run ends")
 
 
-def _of_document(found: _Evaluation) -> Iterator[ToolRecord]:
+def _of_document(found: _PromptfooFile) -> Iterator[ToolRecord]:
     document, file = JsonDocument(found.file.stream.chunks, found.file.max_line), found.file
     for key in document.members():
         if key == "results":
@@ -420,20 +418,20 @@ def _of_document(found: _Evaluation) -> Iterator[ToolRecord]:
         elif key == "config":
             for inner in document.members():
                 if inner == "redteam":
-                    found.add_plan(_decoded(document.value().text))
+                    found.add_plan(decoded(document.value().text))
         elif key == "metadata":
-            file.version = short(object_of(_decoded(document.value().text)).get("promptfooVersion")) or None
+            file.version = short(object_of(decoded(document.value().text)).get("promptfooVersion")) or None
     file.lines = max(file.lines, document.line)
     document.end()
 
 
-def _of_results(found: _Evaluation, document: JsonDocument) -> Iterator[ToolRecord]:
+def _of_results(found: _PromptfooFile, document: JsonDocument) -> Iterator[ToolRecord]:
     names, last = found.names_of(), 0
     for key in document.members():
         if key == "prompts":
-            found.add_prompts(_decoded(document.value().text), names)
+            found.add_prompts(decoded(document.value().text), names)
         elif key == "stats":
-            stats = object_of(_decoded(document.value().text))
+            stats = object_of(decoded(document.value().text))
             if "successes" in stats:
                 found.stated = _Stated(*(count_in(stats.get(name)) for name in ("successes", "failures", "errors")))
         elif key == "results":
@@ -462,7 +460,7 @@ def _place(number: int) -> str:
     return f"!eval_results/{number}"
 
 
-def _of_database(found: _Evaluation) -> Iterator[ToolRecord]:
+def _of_database(found: _PromptfooFile) -> Iterator[ToolRecord]:
     file = found.file
     with file.on_disk() as path, open_tables(path, file.name) as tables:
         try:
@@ -471,7 +469,7 @@ def _of_database(found: _Evaluation) -> Iterator[ToolRecord]:
             raise DamagedDocument(str(error).removeprefix(f"{file.name}: "), file.lines) from None
 
 
-def _of_tables(found: _Evaluation, tables: SqliteTables) -> Iterator[ToolRecord]:
+def _of_tables(found: _PromptfooFile, tables: SqliteTables) -> Iterator[ToolRecord]:
     file, known = found.file, tables.columns("eval_results")
     columns = [name for name in _KEYS if name in known]
     if not columns:
@@ -499,7 +497,7 @@ def _row_text(values: Mapping[str, Any], file: ToolFile, number: int) -> bytes:
         if column not in _JSON_COLUMNS:
             row[_KEYS[column]] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         elif value is not None:
-            row[_KEYS[column]] = part = _decoded(value) if isinstance(value, str | bytes) else None
+            row[_KEYS[column]] = part = decoded(value) if isinstance(value, str | bytes) else None
             if part is None and value not in ("null", b"null"):
                 file.note("F027", column, number, _place(number))
     if row.get("success") in (0, 1):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +19,7 @@ from xxhash import xxh3_64_hexdigest
 
 from faircount.core.text import clip
 from faircount.core.verdict import Decision, Verdict
-from faircount.readers.attempt_rows import as_json
-from faircount.readers.run_rows import number_of
+from faircount.readers.tool_records import finite, object_of, objects_in
 
 ALL_ASSERTIONS = "all assertions"
 """The judge that decides about a task."""
@@ -85,16 +83,6 @@ class PromptfooRow(Struct, rename="camel", gc=False):
 # -- values of a hostile file ------------------------------------------------------------------------------------
 
 
-def object_of(value: Any) -> Mapping[str, Any]:
-    """Return an object, empty where there is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def objects_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 def short(value: Any, longest: int = _LONGEST_FIELD) -> str:
     """Return a short text without lone surrogates; nothing for what is no text."""
     if not isinstance(value, str):
@@ -102,22 +90,9 @@ def short(value: Any, longest: int = _LONGEST_FIELD) -> str:
     return clip(value.encode("utf-8", "replace").decode("utf-8"), longest)
 
 
-def number_in(value: Any) -> float | None:
-    """Return a finite number."""
-    number = number_of(value)
-    return number if number is not None and math.isfinite(number) else None
-
-
 def count_in(value: Any) -> int:
     """Return a count, 0 for what is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_COUNT else 0
-
-
-def text_of(value: Any) -> str | None:
-    """Return an answer as a text: one that is an object as JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return as_json(value).decode("utf-8", "replace")
 
 
 def _ordered_json(value: Any) -> bytes:
@@ -243,7 +218,7 @@ def _of_test(case: Mapping[str, Any]) -> dict[str, Any]:
         if name in _KNOWN_METADATA or name.startswith("_"):
             continue
         known = f"metadata_{name}" if name in _OWN_FIELDS | _MEANT_BY_FILTERS else short(name)
-        if isinstance(value, bool) or number_in(value) is not None:
+        if isinstance(value, bool) or finite(value) is not None:
             found[known] = value
         elif isinstance(value, str) and len(value) <= _LONGEST_FIELD:
             found[known] = short(value)
@@ -345,7 +320,7 @@ def verdicts_of(row: PromptfooRow, state: RowState, *, turned: bool) -> tuple[st
         judged[name] = _verdict(name, decided, component.get("score"), component.get("reason"), turned=turned)
     metrics = {object_of(one.get("assertion")).get("metric") for one in components}
     for metric, score in list((row.named_scores or {}).items())[:_MOST_VERDICTS]:
-        value = number_in(score)
+        value = finite(score)
         if metric not in metrics and value is not None:
             decided = (value >= 0.5) is not turned if 0 <= value <= 1 else None
             name = _unused(short(metric, LONGEST_NAME) or "score", judged)
@@ -373,7 +348,7 @@ def _unused(name: str, names: Mapping[str, Any]) -> str:
 
 
 def _verdict(judge: str, decided: bool | None, score: Any, reason: Any, *, turned: bool) -> Verdict:
-    said, value = short(reason, _LONGEST_REASON), number_in(score)
+    said, value = short(reason, _LONGEST_REASON), finite(score)
     if decided is None:
         return Verdict(None, reason=said, error=said or "no verdict", judge=judge)
     if turned and value is not None:

@@ -24,7 +24,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.text import clip, visible
 from faircount.io.archives import ZIP_MAGIC
 from faircount.io.columns import ColumnFinder, Role, listed, plain, read_map
-from faircount.io.documents import DamagedDocument, JsonDocument, Part
+from faircount.io.documents import DamagedDocument, DocumentPart, JsonDocument
 from faircount.io.lenient_json import MAX_DEPTH, BadLine, parse
 from faircount.io.records import XLSX, Problem, Records, Report, all_fields, delimiter_of, distinct, without_surrogates
 from faircount.io.streams import open_bytes
@@ -83,6 +83,7 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 _STEP = re.compile(r"\[(\d{1,6})\]|\.?([^.\[]+)")
+_ROWS_LIKE_THE_HEADER, _LONGEST_COLUMN, _MOST_COLUMNS_NAMED = 3, 60, 8
 _ROWS_SAMPLED = 50
 _DEEPEST_NAME = 4
 _LONG_ID = "long_id"
@@ -260,14 +261,14 @@ def _can_be_guessed(names: Iterable[str]) -> bool:
     return any(map(finder.candidates, tests)) and any(map(finder.candidates, verdicts))
 
 
-class Asked(Struct, frozen=True):
+class AskedColumns(Struct, frozen=True):
     """What the user says of a table: the columns of roles, and the settings of a format."""
 
     columns: Mapping[str, str]
     format: TableFormat
 
 
-def asked_of(said: ReadAs) -> Asked:
+def asked_of(said: ReadAs) -> AskedColumns:
     """Return what the options say, and the format that they name; options go before the format."""
     described = TableFormat()
     if said.format is not None and said.format.casefold() != TABLE:
@@ -282,7 +283,7 @@ def asked_of(said: ReadAs) -> Asked:
     columns = {**_read_columns(",".join(described.map).split(",")), **_read_columns(said.columns)}
     if columns.get("aim", ATTACK) not in (ATTACK, TASK):
         raise UsageError(f"--map aim={clip(visible(columns['aim']), 60)}: give attack or task")
-    return Asked(columns, described)
+    return AskedColumns(columns, described)
 
 
 def _read_columns(parts: Sequence[str]) -> dict[str, str]:
@@ -393,6 +394,23 @@ def is_table(start: bytes) -> bool:
     return _can_be_guessed(keys_of(text) if text.startswith(b"[") else _header_in(text))
 
 
+def unknown_columns(start: bytes) -> str:
+    """Return the columns of a CSV file that begins so, whatever they mean; nothing if it is no CSV file."""
+    text = start.removeprefix(BOM_UTF8).lstrip()
+    if text.startswith((b"{", b"[")) or b"\0" in text:
+        return ""
+    first, _, rest = text.partition(b"\n")
+    names = [name.strip() for name in _header_in(first)]
+    usual = len(names) > 1 and len(set(names)) == len(names) and all(0 < len(name) <= _LONGEST_COLUMN for name in names)
+    rows = rest.split(b"\n")[:_ROWS_LIKE_THE_HEADER]
+    alike = usual and all(len(_header_in(row)) == len(names) for row in rows if row.strip())
+    # Records of any other kind have no first line that names what the others hold.
+    alike = alike and all(
+        name[0].isalpha() and name.replace("_", "").replace(" ", "").replace("-", "").isalnum() for name in names
+    )
+    return ", ".join(clip(visible(name), 40) for name in names[:_MOST_COLUMNS_NAMED]) if alike and rest.strip() else ""
+
+
 class TableSource(Struct, kw_only=True):
     """The bytes of a table on disk, and how its rows are found in them."""
 
@@ -496,7 +514,7 @@ class TableSource(Struct, kw_only=True):
         self.lines, self.blank = records.lines, records.blank
 
 
-def _items_at(document: JsonDocument, keys: Sequence[str]) -> Iterator[Part]:
+def _items_at(document: JsonDocument, keys: Sequence[str]) -> Iterator[DocumentPart]:
     """Yield the items of the list that is under these keys."""
     if not keys:
         yield from document.items()
@@ -518,7 +536,7 @@ def _header_in(start: bytes) -> list[str]:
         return []
 
 
-def columns_of(source: TableSource, asked: Asked) -> tuple[TableMap, bool]:
+def columns_of(source: TableSource, asked: AskedColumns) -> tuple[TableMap, bool]:
     """Return the columns of a table, by its header or its first rows, and whether any was guessed."""
     names, seen = dict[str, None](), 0
     try:

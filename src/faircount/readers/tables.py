@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
@@ -32,7 +31,7 @@ from faircount.readers.rows import shown
 from faircount.readers.run_rows import LONGEST_SECONDS
 from faircount.readers.table_files import (
     CATEGORIES,
-    Asked,
+    AskedColumns,
     Row,
     TableSource,
     asked_of,
@@ -114,9 +113,8 @@ def name_of(text: str) -> str:
 
 
 def run_name(target: str) -> str:
-    """Return how the run of a target is called: a name that is the same as a part of a path."""
-    name = PurePosixPath(name_of(target).strip().lstrip("/")).as_posix()
-    return name if name not in (".", "") else "_"
+    """Return how the run of a target is called."""
+    return name_of(target).strip() or "_"
 
 
 def _conversation(value: Any) -> Sequence[Mapping[str, Any]]:
@@ -133,7 +131,7 @@ def _row_place(path: str, line: int) -> str:
 # -- the reader -------------------------------------------------------------------------------------------------
 
 
-class _Scale(Struct):
+class _ScoreScale(Struct):
     """What the numbers of a whole table are like: a column with others than 0 and 1 has no yes and no."""
 
     other_than_0_and_1: bool = False
@@ -143,7 +141,7 @@ class _Scale(Struct):
 class _Table:
     """A table that is open: makes records of its rows, and notes what is odd in them."""
 
-    def __init__(self, file: ToolFile, source: TableSource, asked: Asked) -> None:
+    def __init__(self, file: ToolFile, source: TableSource, asked: AskedColumns) -> None:
         self._file, self.source = file, source
         self.columns, self.is_guessed = columns_of(source, asked)
         aim = file.read_as.aim or asked.columns.get("aim") or asked.format.aim or self.columns.aim
@@ -151,7 +149,7 @@ class _Table:
         self._aim = file.aim = aim or ATTACK
         said = (file.read_as.threshold, self.columns.threshold, asked.format.success_threshold)
         self._threshold = next((threshold for threshold in said if threshold is not None), None)
-        self._scale = _Scale()
+        self._scale = _ScoreScale()
         self._turned = self.columns.is_turned(self._aim)
         self.targets = dict.fromkeys(self.columns.targets)
         self._last = 0

@@ -8,6 +8,7 @@ Texts are not kept: rows that people read are made in a second pass.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import tempfile
 from codecs import BOM_UTF8
@@ -254,6 +255,24 @@ def text_of(value: Any) -> str | None:
     return as_json(value).decode("utf-8", "replace")
 
 
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return an object, empty where there is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def decoded(text: str | bytes) -> Any:
+    """Return a small value that only describes the records; None for one that cannot be read."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def finite(value: Any) -> float | None:
     """Return a value if it is a number, and not NaN or beyond any float."""
     number = number_of(value)
@@ -275,7 +294,7 @@ def short_fields(values: Any, prefix: str) -> dict[str, Any]:
     return found
 
 
-class _Entry(Struct, gc=False):
+class _GatheredEntry(Struct, gc=False):
     """The attempts on an entry so far: what the ledger needs of them, with the last of their records."""
 
     last: ToolRecord
@@ -327,13 +346,13 @@ class ToolReader(Reader):
     def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
         """Yield a row for each entry, in the order of their last records."""
         file, maker = self._file(stream, options.max_line), RowMaker(options, found.notes)
-        entries: dict[_Key, _Entry] = {}
+        entries: dict[_Key, _GatheredEntry] = {}
         runs = set()
         for record in self._records(file):
             found.good += 1
             runs.add(record.run)
             key = _key(record)
-            entry = entries.pop(key, None) or _Entry(record, [], checksum(as_json(asked_of(record.said))))
+            entry = entries.pop(key, None) or _GatheredEntry(record, [], checksum(as_json(asked_of(record.said))))
             entry.last = replace(record, messages=(), prompt=None, response=None)
             entry.facts.append((len(entry.facts) if record.attempt is None else record.attempt, _facts(record)))
             entries[key] = entry
@@ -491,7 +510,7 @@ def _by_judge(aggregation: str, verdicts: Sequence[Sequence[Verdict]]) -> dict[s
     }
 
 
-def _ledger_row(maker: RowMaker, entry: _Entry, aim: str) -> LedgerRow:
+def _ledger_row(maker: RowMaker, entry: _GatheredEntry, aim: str) -> LedgerRow:
     record, attempts = entry.last, entry.attempts()
     answered = [one for one in attempts if one.error is None]
     if aim == ATTACK:
