@@ -178,6 +178,11 @@ class Reader:
         """Return whether a file is of this format."""
         raise NotImplementedError
 
+    def help_wanted(self, probe: Probe) -> str:
+        """Return what the user has to say of a file that may be of this format; nothing where it is not."""
+        del probe
+        return ""
+
     def read(self, stream: Stream, options: ReadOptions, found: Found) -> Iterator[Batch]:
         """Yield the rows of a stream in bounded batches, and count in `found` what became of its lines."""
         raise NotImplementedError
@@ -302,18 +307,9 @@ def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
     table = reader_named(TABLE)
     if offered and probe.head.strip() and table.sniff(probe):
         return table
-    if offered and (columns := _unknown_columns(probe.head)):
-        raise InputError(
-            f"{shown}: a table whose columns cannot be guessed from their names ({columns}); say which column is what, "
-            "such as --map id=COLUMN,success=COLUMN"
-        )
+    if offered and (reason := table.help_wanted(probe)):
+        raise InputError(f"{shown}: {reason}")
     return default_reader()
-
-
-def _unknown_columns(start: bytes) -> str:
-    from faircount.readers.table_files import unknown_columns
-
-    return unknown_columns(start)
 
 
 def is_run_folder(path: str) -> bool:

@@ -38,6 +38,7 @@ from faircount.readers.table_files import (
     columns_of,
     is_table,
     leaf_name,
+    unknown_columns,
     value_at,
 )
 from faircount.readers.tool_records import ATTACK, TASK, ToolFile, ToolReader, ToolRecord
@@ -354,6 +355,16 @@ class TableReader(ToolReader):
     def sniff(self, probe: Probe) -> bool:
         """Return whether a file is a table whose columns can be guessed; of Parquet and workbooks, that it is one."""
         return is_table(probe.head)
+
+    def help_wanted(self, probe: Probe) -> str:
+        """Return that the columns of a table must be named, if they cannot be guessed."""
+        columns = unknown_columns(probe.head)
+        if not columns:
+            return ""
+        return (
+            f"a table whose columns cannot be guessed from their names ({columns}); say which column is what, such as "
+            "--map id=COLUMN,success=COLUMN"
+        )
 
     def place(self, path: str, line: int) -> str:
         """Return where a row is: on its line, or by its number in a file without lines."""
