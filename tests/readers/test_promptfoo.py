@@ -813,3 +813,21 @@ def test_no_mutation_of_a_real_file_is_a_crash(name: str, tmp_path: Path) -> Non
         path = tmp_path / f"{number}{Path(name).suffix}"
         path.write_bytes(bytes(broken))
         allowed(path)
+
+
+def test_files_made_of_a_run_go_beside_the_file_that_holds_it(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "eval.json"
+    document = json.loads(SAMPLE.read_text())
+    rows = document["results"]["results"]
+    for number, row in enumerate(rows):
+        row["provider"] = {"id": "x", "label": ("org/weak bot", "strong")[number % 2]}
+    document["results"]["prompts"] = []
+    path.write_text(json.dumps(document))
+    run = f"{path}/org/weak bot"
+    assert cli("results", "convert-to-excel", run).code == 0
+    assert cli("results", "rejudge", run, "--judge", 'contains("x")').code == 0
+    assert cli("results", "analyze", str(path), "--output-format", "html").code == 0
+    made = {one.name for one in tmp_path.iterdir()} - {"eval.json"}
+    assert "eval_org-weak-bot.xlsx" in made
+    assert {"eval_org-weak-bot_analysis.html", "eval_strong_analysis.html"} <= made
+    assert sum(name.startswith("rejudge_org-weak-bot_") for name in made) == 1, made

@@ -22,6 +22,7 @@ from faircount.app.options import (
     beside_others,
     ignore,
     is_our_page,
+    place_of,
     refuse_inputs,
     stem_of,
 )
@@ -122,7 +123,8 @@ def _path(table: Export, kind: str, place: NewFileOptions, notice: Notice) -> st
 def _default_path(table: Export, kind: str) -> str:
     """Return a name beside the only input, or in the working folder if there are several."""
     names = [item.path for item in table.inputs]
-    source = Path(_COMBINED if len(names) > 1 else "stdin" if names[0] == STDIN else names[0])
+    alone = None if len(names) > 1 or names[0] == STDIN else place_of(names[0])
+    source = alone or Path(_COMBINED if len(names) > 1 else "stdin")
     # Lines keep the ending of their source and must not take its name.
     addition = "_entries" if table.options.entries else "_export" if kind == "jsonl" else ""
     return str(source.parent / f"{stem_of(source.name)}{addition}.{kind}")

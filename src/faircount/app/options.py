@@ -8,11 +8,14 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from faircount.analysis.options import EXPORTS, JudgeQuality, ReadingOptions
 from faircount.core.errors import UsageError
 from faircount.core.options import Option, Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
 ForceOthers = Annotated[bool, Option("overwrite FILE even if Faircount did not write it", "output")]
@@ -172,6 +175,7 @@ AnyPath = str | os.PathLike[str]
 Notice = Callable[[str], None]
 """Is called with a sentence that the user should know and no error says."""
 _START_OF_A_PAGE = 4096
+_LONGEST_RUN = 80
 _COMPRESSED, _RECORDS = (".gz", ".zst"), (".jsonl", ".json")
 
 
@@ -187,6 +191,19 @@ def stem_of(name: str) -> str:
     for suffix in (*_COMPRESSED, *_RECORDS):
         stem = stem.removesuffix(suffix)
     return stem
+
+
+def place_of(name: str) -> Path:
+    """Return the path beside which files about an input go; a run in a file of several is named after both."""
+    from pathlib import Path
+
+    from faircount.io.streams import split_member
+
+    file, run = split_member(name)
+    if run is None:
+        return Path(name)
+    plain = "-".join("".join(one if one.isalnum() or one in "._-" else " " for one in run).split())
+    return Path(file).with_name(f"{stem_of(file)}_{plain[:_LONGEST_RUN] or 'run'}")
 
 
 def refuse_inputs(path: str, inputs: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ from faircount.app.options import (
     Notice,
     RejudgeFiles,
     ignore,
+    place_of,
     refuse_inputs,
     refuse_same_file,
     stem_of,
@@ -224,7 +225,7 @@ def _kept_so_far(store: VerdictStore | None, notice: Notice) -> Iterator[None]:
 
 def _beside(name: str) -> str:
     """Return where rejudged rows go: beside the input, under a name that says what they are and when."""
-    source = Path("results_stdin.jsonl" if name == STDIN else name)
+    source = Path("results_stdin.jsonl") if name == STDIN else place_of(name)
     stem = stem_of(source.name)
     rest = stem.partition("_")[2] or stem
     if len(rest.encode()) > _LONGEST_NAME:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from faircount.app.cli.options import FAIL, IGNORE, SUMMARY_VARIABLE, BaselineGates, Gates, Inputs, Output
 from faircount.app.cli.parser import Command, load
 from faircount.app.cli.terminal import colours, note
-from faircount.app.options import beside_others, is_our_page, refuse_inputs, refuse_same_file, stem_of
+from faircount.app.options import beside_others, is_our_page, place_of, refuse_inputs, refuse_same_file, stem_of
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.options import Options, option_fields
 from faircount.core.text import clip, inert_lines, visible
@@ -213,7 +213,7 @@ def show_pages(
 
 def _page_path(name: str, folder: str | None) -> str:
     """Return where the page of an input goes: into the folder if there is one, else beside the input."""
-    source = Path("stdin" if name == STDIN else name)
+    source = Path("stdin") if name == STDIN else place_of(name)
     return str((source.parent if folder is None else Path(folder)) / f"{stem_of(source.name)}{PAGE_SUFFIX}")
 
 

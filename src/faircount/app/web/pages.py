@@ -645,13 +645,16 @@ _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains", "like", "matches", "i
 _TEST = re.compile(r"([\w.\-]+)\s*(?:!?=|[<>]=?|contains|like|matches|has)\s*\"?([^\"\s]*)$")
 _AFTER_FIELD = re.compile(r"([\w.\-]+)\s+(\w*)$")
 _MOST_OFFERED = 20
+_LONGEST_BEGUN = 200
 
 
 def completions(run: Run, text: str) -> dict[str, Any]:
     """Return what may come next in a query: where the word that is being written begins, and what it may become."""
     results, known = run.results(), browse.fields(run.results())
     fields = ("outcome", "strategy", "file", "line", *known, "response", "input", "error")
-    test = _TEST.search(text)
+    before = max(0, len(text) - _LONGEST_BEGUN)
+    text = " " * before + text[before:]  # only its end counts, and places stay as they are
+    test = _TEST.search(text, before)
     if test is not None and test[1] in fields:
         found = browse.words(results, test[1], test[2], _MOST_OFFERED)
         start = test.start(2) - (1 if text[: test.start(2)].endswith('"') else 0)
@@ -659,10 +662,10 @@ def completions(run: Run, text: str) -> dict[str, Any]:
             word if re.fullmatch(r"[A-Za-z_][\w\-]*", word) else json.dumps(word, ensure_ascii=False) for word in found
         ]
         return {"start": start, "items": items}
-    after = _AFTER_FIELD.search(text)
+    after = _AFTER_FIELD.search(text, before)
     if after is not None and after[1] in fields:
         return {"start": after.start(2), "items": [word for word in _OPERATORS if word.startswith(after[2])]}
-    word = _WORD.search(text)
+    word = _WORD.search(text, before)
     begun = "" if word is None else word[0]
     begins = [field for field in dict.fromkeys(fields) if field.casefold().startswith(begun.casefold())]
     return {"start": len(text) - len(begun), "items": begins[:_MOST_OFFERED]}
