@@ -30,9 +30,12 @@ _GROWTH = 8.0
 
 _AT_ONE_PLACE = {"faircount.judges.builtin.code._PATTERNS", "faircount.readers.registry._NOT_READ"}
 """Patterns in a table whose users try them at the beginning of a text only."""
-_CLIPPED = {"faircount.judges.builtin.code._PATTERNS": 400}
+_CLIPPED = {
+    "faircount.judges.builtin.code._PATTERNS": 400,
+    **{f"faircount.app.web.pages.{name}": 200 for name in ("_WORD", "_TEST", "_AFTER_FIELD")},
+}
 """Patterns that meet texts of at most so many characters."""
-_OF_THE_COMMAND_LINE = {"faircount.analysis.export._NAME"}
+_OF_THE_COMMAND_LINE = {"faircount.analysis.export._NAME", "faircount.readers.table_files._COMPARED"}
 """Patterns that meet what the user typed and nothing else."""
 
 

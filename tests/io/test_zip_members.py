@@ -90,11 +90,11 @@ def test_names_in_utf_8_are_read_as_such_even_without_the_mark(tmp_path: Path) -
 def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
-    names = ["../up.json", "/tmp/faircount-absolute.json", "a\nb", "..\\up", "nul\0byte", ""]
+    names = ["../up.json", "/faircount-absolute.json", "a\nb", "..\\up", "nul\0byte", ""]
     with archive(inside, zipped([(name, b"x") for name in names])) as members:
         assert [members.read(one, MOST) for one in members.every] == [b"x"] * len(names)
     assert [one.name for one in tmp_path.rglob("*")] == ["inside", "a.zip"]
-    assert not Path("/tmp/faircount-absolute.json").exists()
+    assert not Path("/faircount-absolute.json").exists()
 
 
 # -- limits -----------------------------------------------------------------------------------------------------

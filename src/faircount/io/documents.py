@@ -19,7 +19,7 @@ _LEAST_READ = 256 * 1024
 _NEAR_THE_END = 64
 """An error so close to what was read of a document may be one that more of it mends: half a word or a number."""
 _SPACE = re.compile(r"[ \t\r\n]*")
-_MARKS = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
+_MARKS = re.compile(r'"(?:[^"\\]|\\.)*+("?)|[{}\[\]]', re.DOTALL)
 _REST_OF_STRING = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
 _DEPTH = {"{": 1, "[": 1, "}": -1, "]": -1}
 _decoder = json.JSONDecoder(strict=False)
@@ -208,12 +208,12 @@ class JsonDocument:
         depth = 0
         while True:
             for mark in _MARKS.finditer(self._text, self._place):
-                sign = mark[0]
-                self._place = mark.end()
-                if sign == '"':  # one that does not end in what was read
+                if mark[1] == "":  # a string that does not end in what was read
+                    self._place = mark.start() + 1
                     self._skip_string()
                     break
-                depth += _DEPTH.get(sign, 0)
+                self._place = mark.end()
+                depth += _DEPTH.get(mark[0], 0)
                 if depth == 0:
                     return
             else:

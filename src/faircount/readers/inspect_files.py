@@ -27,7 +27,7 @@ MOST_JUDGES = 500
 _HEADER, _START = "header.json", "_journal/start.json"
 _JOURNAL = re.compile(r"_journal/summaries/(\d{1,12})\.json")
 _SAMPLE = re.compile(r"(samples/.+_epoch_\d+)(?:\.json|/sample\.json)", re.DOTALL)
-_BARE_NAN = re.compile(rb'("(?:[^"\\]|\\.)*+")|\bNaN\b', re.DOTALL)
+_BARE_NAN = re.compile(rb'("(?:[^"\\]|\\.)*+"?)|\bNaN\b', re.DOTALL)
 _ATTACHED = "attachment://"
 _CHUNK = 256 * 1024
 

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 from xxhash import xxh3_64_hexdigest
 
+from faircount.core.findings import counted
 from faircount.core.text import clip, replace_surrogates, visible
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.streams import is_compressed, is_stored, split_member
@@ -394,7 +395,7 @@ class _Reading:
                 file.note("F034", "planned and not begun")
         if header.status != "success":
             status = header.status if header.status in ("cancelled", "error") else "started, killed or still going"
-            file.note("F039", f"status {status}; {len(self._seen):,} samples are there")
+            file.note("F039", f"status {status}; the log has {counted(len(self._seen), 'sample')}")
         if self._numbered and self._seen:
             file.note("F053", "samples have numbers instead of ids")
         file.figures += figures_of(self._said.stated, self._scores)

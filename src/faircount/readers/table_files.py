@@ -318,7 +318,7 @@ def value_at(row: Row, column: str) -> Any:
 
 # -- the rows of a file -----------------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:)?|[{}\[\]]')
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*+)"?(\s*:)?|[{}\[\]]')
 
 
 def _names_in(value: Any, depth: int = _DEEPEST_NAME) -> Iterator[str]:
