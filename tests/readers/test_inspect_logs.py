@@ -347,6 +347,14 @@ def test_a_cancelled_sample_was_not_reached(log: Log) -> None:
     found = analysis(path)
     assert outcomes(found) == {"success": 1}
     assert (codes(found)["F034"], codes(found)["F039"]) == (3, 1)
+    ended = next(one.message for one in found.findings if one.code == "F039")
+    assert ended.endswith("status cancelled; the log has 2 samples")
+
+
+def test_a_log_that_was_killed_after_one_sample_says_so(log: Log) -> None:
+    found = analysis(log(sample("a"), status="started"))
+    ended = next(one.message for one in found.findings if one.code == "F039")
+    assert ended.endswith("status started, killed or still going; the log has 1 sample")
 
 
 def test_edits_and_invalidations_are_said_and_the_last_value_counts(log: Log) -> None:

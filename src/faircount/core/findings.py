@@ -64,7 +64,7 @@ REGISTER: dict[str, FindingKind] = {
     "F035": FindingKind(_I, "prompts refused by the provider, counted as blocks"),
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
     "F037": FindingKind(_W, "an interval that few families carry"),
-    "F038": FindingKind(_W, "entries paired by their ids alone"),
+    "F038": FindingKind(_W, "entries paired by their ids or prompts alone"),
     "F039": FindingKind(_W, "a run that did not complete"),
     "F040": FindingKind(_W, "a tool's own counts that differ from its records"),
     "F041": FindingKind(_W, "several runs in one file"),
