@@ -815,3 +815,12 @@ def test_no_mutation_inside_an_archive_ends_in_anything_but_a_message(tmp_path: 
         torn = [(name, _mutated(data, rng) if at == chosen else data) for at, (name, data) in enumerate(whole)]
         path.write_bytes(zipped(torn))
         _survives(path)
+
+
+@pytest.mark.shared
+def test_every_finding_names_the_sample_that_it_is_about(shared: Path, cli: Cli) -> None:
+    path = shared / "golden" / "inspect" / "attack_epochs3.eval"
+    found = analyze(str(path), aim="attack").analyses[0]
+    (scale,) = [one for one in found.findings if one.code == "F052"]
+    assert scale.where[0] == f"{path}!samples/g1-plain_epoch_1.json"
+    assert "at samples/g1-plain_epoch_1.json" in cli("results", "analyze", str(path), "--aim", "attack").out

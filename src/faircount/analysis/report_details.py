@@ -92,6 +92,9 @@ def short_place(place: str, a: Analysis) -> str:
         if place.startswith(f"{source.path}:"):
             line = place.removeprefix(f"{source.path}:")
             return f"line {line}" if len(sources_of(a)) == 1 else f"{source.label}:{line}"
+        if place.startswith(f"{source.path}!"):
+            member = place.removeprefix(f"{source.path}!")
+            return member if len(sources_of(a)) == 1 else f"{source.label}!{member}"
     return place
 
 

@@ -379,6 +379,10 @@ class ToolReader(Reader):
             file.note("F041", "")
         found.add_run(replace(file, blank_lines=file.blank) if file.blank else file)
         found.notes.places |= file.places
+        for line in {line for lines in found.notes.lines.values() for line in lines if line}:
+            place = self.place(file.name, line)
+            if place != f"{file.name}:{line}":
+                found.notes.places.setdefault(line, place.removeprefix(file.name))
         found.lines = file.lines
         found.figures, found.differs = tuple(file.figures), tuple(file.differs)
 
