@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -32,13 +33,13 @@ Answered = TypeVar("Answered")
 
 
 class Beside(Generic[Answered]):
-    """A function being called by a thread of its own, from now on."""
+    """A function being called by a thread of its own, from now on. The program does not wait for a `daemon` to end."""
 
-    def __init__(self, work: Callable[[], Answered]) -> None:
+    def __init__(self, work: Callable[[], Answered], *, daemon: bool = False) -> None:
         self._work = work
         self._answers: list[Answered] = []
         self._failures: list[Exception] = []
-        self.thread = threading.Thread(target=self._run)
+        self.thread = threading.Thread(target=self._run, daemon=daemon)
         self.thread.start()
 
     def _run(self) -> None:
@@ -68,13 +69,29 @@ def is_interrupt(kind: type[BaseException] | None) -> bool:
     return kind is not None and not issubclass(kind, Exception)
 
 
-def start_method() -> str | None:
-    """Return how workers can be started, or None where this process had better work alone.
+FORK, SPAWN = "fork", "spawn"
 
-    A fork is cheap, and safe while nothing else runs here. Starting from scratch would run the caller's script again.
+
+def start_method() -> str | None:
+    """Return how workers that need what is here can be started, or None where this process had better work alone.
+
+    A fork is cheap, and safe while nothing else runs here. Workers that need nothing but what they are sent can be
+    started anew, with `SPAWN`, which takes a moment.
     """
-    alone = threading.active_count() == 1 and sys.modules.keys().isdisjoint(["duckdb", "_duckdb", "torch"])
-    return "fork" if sys.platform == "linux" and alone else None
+    alone = threading.active_count() == 1 and sys.modules.keys().isdisjoint(["duckdb", "_duckdb", "torch", "obstore"])
+    return FORK if sys.platform == "linux" and alone else None
+
+
+@contextlib.contextmanager
+def _without_main(method: str) -> Iterator[None]:
+    """Let workers that are started anew not run the caller's script once more."""
+    main = sys.modules["__main__"]
+    if method == SPAWN:
+        sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextlib.contextmanager
@@ -93,10 +110,12 @@ def worker_pool(
         # An interrupt in the middle of their start would leave threads and processes to nobody.
         signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         # The first work starts them all: before the caller has threads, which a fork would not copy.
-        pool.submit(os.getpid)
+        with _without_main(method):
+            for _ in range(processes):
+                pool.submit(os.getpid)
         # Only workers write results. Were it open here, too, a result that a killed worker began would never end.
         # Workers that do not fork are started one after the other, and each still needs it.
-        if method == "fork":
+        if method == FORK:
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool

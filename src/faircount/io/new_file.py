@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from faircount.core.errors import UsageError
 from faircount.core.interrupts import uninterrupted
+from faircount.io.files import refuse_address
 
 SUFFIX = ".jsonl"
 _BUFFER_BYTES = 1024 * 1024
@@ -34,6 +35,7 @@ class NewFile:
         self._made_folders: list[Path] = []
         self._temporary = Path()
         self._file: BinaryIO | None = None
+        refuse_address(path)
         try:
             mode = os.stat(path).st_mode  # noqa: PTH116  an empty path is no folder
         except FileNotFoundError:
@@ -150,6 +152,7 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
     What is no file but a device or a pipe cannot be replaced: it gets what is written as it comes.
     """
+    refuse_address(path)
     try:
         if path and Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
             with Path(path).open("wb") as special:

@@ -12,20 +12,23 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from io import FileIO
+from io import FileIO, RawIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from msgspec import Struct
 from xxhash import xxh3_128
 
 from faircount.core.errors import InputError, UsageError
 from faircount.core.options import MAX_LINE_BYTES
+from faircount.io import object_store
+from faircount.io.files import chunks_of, is_address, is_file, is_local_folder, open_binary, read_range, size_of
+from faircount.io.object_store import CHUNK_BYTES as CHUNK_BYTES
+from faircount.io.object_store import RANGE_BYTES as RANGE_BYTES
 
 STDIN = "-"
 BLOCK_BYTES = 256 * 1024
 """As many lines as fit are decoded at once: more of them would not stay in a processor's cache."""
-CHUNK_BYTES = 64 * 1024
 MAX_EXPANSION = 200
 EXPANSION_CHECKED_FROM = 64 * 1024 * 1024
 MAX_EXPANDED_BYTES = 64 * 1024**3
@@ -135,6 +138,8 @@ class Stream(Struct):
 
 def split_member(path: str) -> tuple[str, str | None]:
     """Return the file that a path names, and what it names inside: `archive.zip/file.csv`, `eval.json/openai:gpt-4`."""
+    if is_address(path):
+        return object_store.split_member(path)
     if path != STDIN and not Path(path).exists():
         for parent in Path(path).parents:
             if parent.is_file():
@@ -142,25 +147,26 @@ def split_member(path: str) -> tuple[str, str | None]:
     return path, None
 
 
-def file_of(path: str) -> Path:
+def file_of(path: str) -> str:
     """Return the file that a path names, or names something in."""
-    return Path(split_member(path)[0])
+    return split_member(path)[0]
 
 
 def is_stored(path: str) -> bool:
     """Return whether a path names a file or folder, or something in one, that can be read again."""
-    return path != STDIN and (file_of(path).is_file() or Path(path).is_dir())
+    return path != STDIN and (is_file(file_of(path)) or is_local_folder(path))
 
 
 def sha256_of(path: str) -> str:
     """Return the SHA-256 of a file in hexadecimal; that of a folder is over the names and contents of its files."""
     import hashlib
 
-    place = file_of(path)
-    if not place.is_dir():
-        with place.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    whole = hashlib.sha256()
+    whole, file = hashlib.sha256(), file_of(path)
+    if not is_local_folder(file):
+        for chunk in chunks_of(file):
+            whole.update(chunk)
+        return whole.hexdigest()
+    place = Path(file)
     for one in sorted(place.rglob("*")):
         if one.is_file():
             whole.update(f"{one.relative_to(place).as_posix()}\0".encode("utf-8", "surrogateescape"))
@@ -172,7 +178,7 @@ def open_bytes(path: str, name: str, content: ContentHash | None = None) -> Stre
     """Open a file, or standard input for `-`, and expand it where it is compressed."""
     file, run = split_member(path)
     stream = Stream(name, iter(()), content=content, path=path, only_run=run)
-    if Path(file).is_dir():  # its reader goes through it
+    if is_local_folder(file):  # its reader goes through it
         return stream
     raw = map(stream.count, raw_chunks(file, name))
     first = next(raw, b"")
@@ -185,9 +191,8 @@ def open_bytes(path: str, name: str, content: ContentHash | None = None) -> Stre
 def is_compressed(path: str) -> bool:
     """Return whether a file has to be decompressed; one that cannot be read has not."""
     try:
-        with file_of(path).open("rb") as file:
-            return file.read(len(_ZSTD_MAGIC)).startswith(_COMPRESSED)
-    except OSError:
+        return read_range(file_of(path), 0, len(_ZSTD_MAGIC)).startswith(_COMPRESSED)
+    except (OSError, InputError):
         return False
 
 
@@ -210,7 +215,7 @@ class _Range(Stream):
     path: str = ""
     start: int = 0
     end: int = 0
-    _file: FileIO | None = None
+    _file: FileIO | RawIOBase | None = None
     _position: int = 0
     _inside_line: bool = False
 
@@ -218,7 +223,7 @@ class _Range(Stream):
         """Put the next bytes into a buffer: from the first line that begins in the range to the end of the last."""
         try:
             if self._file is None:
-                self._file = FileIO(self.path)
+                self._file = open_binary(self.path, max(self.start - 1, 0), self.end + CHUNK_BYTES)
                 self._find_first_line(self._file)
             return self._read(self._file, room)
         except OSError as error:
@@ -229,13 +234,13 @@ class _Range(Stream):
         if self._file is not None:
             self._file.close()
 
-    def _find_first_line(self, file: FileIO) -> None:
+    def _find_first_line(self, file: FileIO | RawIOBase) -> None:
         """Go to the first line that begins in the range, or to its end."""
         self._position = self.start
         file.seek(max(self.start - 1, 0))
         found = self.start == 0 or file.read(1) == b"\n"
         while not found and self._position < self.end:
-            chunk = file.read(min(CHUNK_BYTES, self.end - self._position))
+            chunk = file.read(min(CHUNK_BYTES, self.end - self._position)) or b""
             cut = chunk.find(b"\n") + 1
             passed = cut or len(chunk)
             self.take(memoryview(chunk)[:passed])
@@ -244,7 +249,7 @@ class _Range(Stream):
         file.seek(self._position)
         self.starts_at = self._position
 
-    def _read(self, file: FileIO, room: memoryview) -> int:
+    def _read(self, file: FileIO | RawIOBase, room: memoryview) -> int:
         if self._position < self.end:
             count = file.readinto(room[: self.end - self._position]) or 0
             self.take(room[:count])
@@ -264,17 +269,11 @@ def raw_chunks(path: str, name: str) -> Iterator[bytes]:
         if path == STDIN:
             if sys.stdin is None:
                 raise InputError(f"{name}: cannot be read: standard input is closed")
-            yield from _read_all(sys.stdin.buffer)
+            yield from iter(lambda: sys.stdin.buffer.read(CHUNK_BYTES), b"")
         else:
-            with Path(path).open("rb", buffering=0) as file:
-                yield from _read_all(file)
+            yield from chunks_of(path)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
-
-
-def _read_all(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK_BYTES):
-        yield chunk
 
 
 def _expand(stream: Stream, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -481,7 +480,6 @@ def _without_overlong(block: Block, max_line: int) -> Iterator[Block]:
 # are known to anybody but the user's cache. That matters because XXH3 is fast but no cryptographic digest: with the
 # seed alone kept secret, one can still write two files that one seed in seventy takes for one.
 
-RANGE_BYTES = 8 * 1024 * 1024
 SECRET_BYTES = 2048
 _STEP = 1024 * 1024
 _XXH3_BLOCK = 1024
@@ -536,7 +534,7 @@ def identity(digests: Sequence[bytes], secret: Secret) -> str:
 
 def identity_of_file(path: str, secret: Secret) -> str:
     """Read a file, by a thread per core, and return the value that stands for it."""
-    starts = list(range(0, Path(path).stat().st_size, RANGE_BYTES))
+    starts = list(range(0, size_of(path), RANGE_BYTES))
     digests: dict[int, bytes] = {}
     failures: list[OSError] = []
 
