@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from faircount.ledger import Overlap, is_rejudged, origin_keys
+from faircount.ledger import Overlap, linked_sources, origin_keys
 from faircount.ledger.store import _statement
 from tests.conftest import Write, analysis_of, attack, standard
 
@@ -114,13 +114,17 @@ def test_runs_are_linked_as_all_pairs_of_files_say(seed: int) -> None:
             " requests INT, mark INT, response_time DOUBLE, error_text TEXT, attack INT, decision INT)"
         )
         connection.executemany(f"INSERT INTO attempt VALUES ({', '.join('?' * 11)})", rows)
-        again = ", ".join(str(source) for source, path in enumerate(paths) if is_rejudged(path)) or "NULL"
+        counts = [sum(row[1] == source for row in rows) for source in range(len(paths))]
+        shared_times = connection.execute(_statement("share_times.sql")).fetchall()
+        connection.execute("CREATE TABLE linked (source INT, other INT)")
+        pairs = linked_sources(paths, counts, shared_times)
+        if pairs:
+            connection.executemany("INSERT INTO linked VALUES (?, ?)", pairs)
         found, expected = (
             [Overlap(*row) for row in connection.execute(statement).fetchall()]
-            for statement in (_statement("link_sources.sql", rejudged=again), ALL_OVERLAPS)
+            for statement in (_statement("link_sources.sql"), ALL_OVERLAPS)
         )
     assert set(found) <= set(expected)
-    counts = [sum(row[1] == source for row in rows) for source in range(len(paths))]
     named = [(source, "") for source in range(len(paths))]
     assert origin_keys(paths, named, found, counts) == origin_keys(paths, named, expected, counts)
 

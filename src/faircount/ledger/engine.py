@@ -50,9 +50,22 @@ def _start() -> DuckDBPyConnection:
     return connection
 
 
+_limit: list[str] = []
+"""How much memory an engine may use, where others work beside it."""
+
+
+def keep_within(memory: str) -> None:
+    """Let engines of this process use so much memory, and the disk for more, in the folder that they are given."""
+    _limit[:] = [memory]
+
+
 def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDBPyConnection:
     """Start an engine that can read and write files of the given folder and no others."""
     connection = _prepared.pop().answer() if _prepared else _start()
+    if _limit:
+        connection.execute(f"SET memory_limit = '{_limit[0]}'")
+        if folder is not None:
+            connection.execute("SET temp_directory = ?", [str(folder / "spill")])
     if folder is not None:
         connection.execute("SET allowed_directories = ?", [[str(folder)]])
     connection.execute("SET enable_external_access = false")

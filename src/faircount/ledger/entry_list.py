@@ -14,16 +14,19 @@ from faircount.core.model import Outcome
 from faircount.ledger.lookup import ENTRY_ID, LEFT_OUT_BESIDE_KEPT, ROWS_BEHIND, has_left_out
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.ledger.store import GIVEN, LedgerView, source_and_line
-from faircount.ledger.tallies import ATTACK_NAME, text_of
+from faircount.ledger.tallies import ATTACK_NAME, COMPARED, text_of
 
-OUTCOME, ERROR_KIND, CATEGORY, FINDING, FAMILY_OF = FIELDS = (
+OUTCOME, ERROR_KIND, CATEGORY, FINDING, FAMILY_OF, JUDGES = FIELDS = (
     "outcome",
     "error_kind",
     "guardrail_category",
     "finding",
     "family_of",
+    "judges",
 )
 """What entries can be chosen by beside their fields; a field of such a name is reached with `row.` before it."""
+DIFFER = "differ"
+"""The value of `JUDGES` for entries on which any two judges differ; `differing` gives that for two of them."""
 SORTS = ("line", "id", "outcome", "attempts", "response_time")
 OWN_FIELD = "row."
 _OUTCOMES = tuple(Outcome)
@@ -64,6 +67,7 @@ def _one(ledger: LedgerView, field: str, value: str | None) -> str:
         CATEGORY: _of_category,
         FINDING: _of_finding,
         FAMILY_OF: _of_family,
+        JUDGES: _of_judges,
     }
     if field in special:
         return special[field](ledger, value or "")
@@ -119,6 +123,30 @@ def _of_finding(ledger: LedgerView, code: str) -> str:
 def _of_family(ledger: LedgerView, line: str) -> str:
     place = ledger.ord(0, int(line)) if line.isdecimal() else -1
     return f"e.family = (SELECT o.family FROM entry AS o WHERE o.first_ord = {place:d})"
+
+
+def differing(one: str, other: str) -> str:
+    """Return the value of `JUDGES` for entries on which two judges differ."""
+    return f"{one} ≠ {other}"
+
+
+def _of_judges(ledger: LedgerView, value: str) -> str:
+    """Return the condition that judges differ on an answer; the verdicts of all judges must have been read."""
+    numbers = [(at, word) for at, word in enumerate(ledger.lexicon("judge")) if word is not None]
+    pairs = [(one, other) for one, first in numbers for other, second in numbers if differing(first, second) == value]
+    both = "TRUE" if value == DIFFER else "FALSE"
+    if pairs:
+        one, other = pairs[0]
+        both = f"a.judge IN ({one}, {other}) AND b.judge IN ({one}, {other})"
+    return f"""e.entry_key IN (
+        SELECT t.entry_key FROM counted_row AS t WHERE t.ord IN (
+            {COMPARED}
+            SELECT a.ord
+            FROM compared AS a
+            INNER JOIN compared AS b ON a.ord = b.ord AND a.attempt = b.attempt AND a.judge < b.judge
+            WHERE a.decision <> b.decision AND {both}
+        )
+    )"""
 
 
 # -- the list ---------------------------------------------------------------------------------------------------
@@ -187,6 +215,13 @@ def position(ledger: LedgerView, condition: str, line: int) -> int:
     place = ledger.ord(0, line)
     rows = ledger.query(f"SELECT COUNT(*) FROM entry AS e WHERE {condition} AND e.first_ord < {place:d}")
     return int(rows[0][0])
+
+
+def first_lines(ledger: LedgerView, condition: str) -> list[int]:
+    """Return the lines on which entries that meet a condition begin."""
+    return [
+        source_and_line(ord_)[1] for (ord_,) in ledger.query(f"SELECT e.first_ord FROM entry AS e WHERE {condition}")
+    ]
 
 
 def chosen_table(condition: str) -> str:

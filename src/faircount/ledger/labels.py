@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from faircount.core.model import Outcome
+from faircount.ledger.questions import SUM, Question, word
 from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind
 from faircount.ledger.store import GIVEN, JUDGE_FIELD, LedgerView
 from faircount.ledger.tallies import text_of
@@ -49,24 +50,75 @@ def entries_by_judge(ledger: LedgerView, *, read: bool = False) -> list[tuple[st
     if JUDGE_FIELD not in ledger.facets:
         return []
     column, also = ledger.facets[JUDGE_FIELD], f" AND {_WAS_READ}" if read else ""
-    rows = ledger.ask(
-        f"""
-        SELECT {column}, v.judge, COUNT(*) AS entries$apart
+    sql = f"""
+        SELECT {column}, v.judge, COUNT(*)$apart
         FROM entry
         LEFT JOIN (
             SELECT ord, ARG_MAX(judge, given) AS judge FROM verdict WHERE attempt = 0 AND given > 0 GROUP BY ord
         ) AS v ON first_ord = v.ord
         WHERE outcome IN {_DECIDED}{also}
         GROUP BY {column}, v.judge$apart
-        ORDER BY entries DESC, {column}
-        """
-    )
+    """
     found: dict[str | None, int] = {}
-    for number, last, count in rows:
+    for number, last, count in ledger.ask(Question(sql, (word(column), word("judge"), SUM))):
         # A judge that judged again did so after several others.
         name = ledger.word("judge", last) or ledger.word(column, number)
         found[name] = found.get(name, 0) + count
-    return sorted(found.items(), key=lambda judged: -judged[1])
+    return sorted(found.items(), key=lambda judged: (-judged[1], judged[0] is None, judged[0] or ""))
+
+
+# -- what judges say of entries ---------------------------------------------------------------------------------
+
+
+class EntryOutcome(Struct, frozen=True):
+    """What an entry came to: the place of its first row, its outcome, and its family."""
+
+    place: int
+    outcome: Outcome
+    family: FamilyKey
+
+
+_OUTCOMES = tuple(Outcome)
+
+
+def entry_outcomes(ledger: LedgerView, family: str | None = None) -> list[EntryOutcome]:
+    """Return all entries in the order of the file; without a column of families, each is one."""
+    column = family or "NULL"
+    rows = ledger.query(
+        f"SELECT first_ord, outcome, {column}, CASE WHEN {column} IS NULL THEN entry_key END FROM entry ORDER BY 1"
+    )
+    return [EntryOutcome(place, _OUTCOMES[outcome], (value, alone)) for place, outcome, value, alone in rows]
+
+
+def entry_scores(ledger: LedgerView, judge: str) -> dict[int, tuple[float, float]]:
+    """Return the lowest and the highest score that a judge gave entries, where several judges are recorded."""
+    numbers = [at for at, word in enumerate(ledger.lexicon("judge")) if word == judge]
+    rows = ledger.query(
+        f"""
+        WITH latest AS (
+            SELECT ord, attempt, ARG_MAX(score, given) AS score
+            FROM verdict
+            WHERE judge IN {GIVEN}
+            GROUP BY ord, attempt
+        )
+        SELECT e.first_ord, MIN(v.score), MAX(v.score)
+        FROM latest AS v
+        INNER JOIN counted_row AS t ON v.ord = t.ord
+        INNER JOIN entry AS e ON t.entry_key = e.entry_key
+        WHERE v.score IS NOT NULL
+        GROUP BY e.first_ord
+        """,
+        [numbers],
+    )
+    return {place: (float(low), float(high)) for place, low, high in rows}
+
+
+def first_rows(ledger: LedgerView) -> dict[int, int]:
+    """Return for the place of every row that counts that of the first row of its entry."""
+    rows = ledger.query(
+        "SELECT t.ord, e.first_ord FROM counted_row AS t INNER JOIN entry AS e ON t.entry_key = e.entry_key"
+    )
+    return dict(rows)
 
 
 # -- where labels fall ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
@@ -15,9 +16,10 @@ from msgspec import Struct
 from faircount.core.definition import Definition
 from faircount.core.findings import EXAMPLES_KEPT
 from faircount.core.model import Outcome
+from faircount.ledger.questions import KEY, SUM, Question, listed_words, word
 from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind, Lexicon, RowMark, Tables, id_number, word_of
-from faircount.ledger.store import GIVEN, LINE_BITS, Ledger, LedgerView, source_and_line
-from faircount.ledger.tallies import ATTACK_NAME, strategy_name, text_of
+from faircount.ledger.store import GIVEN, LINE_BITS, Ledger, LedgerView
+from faircount.ledger.tallies import ATTACK_NAME, role_of, strategy_name, text_of
 
 REPEATED, RECORDED_ELSEWHERE, JUDGED_AGAIN = "repeated", "recorded elsewhere", "judged again elsewhere"
 """Why a row was left out, as `resolve_rows.sql` writes it."""
@@ -277,17 +279,17 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
     """
     numbers = ", ".join(str(_OUTCOMES.index(outcome)) for outcome in outcomes)
     decided = "t.succeeded" if list(outcomes) == [Outcome.SUCCESS] else f"t.state IN ({numbers})"
-    rows = ledger.query(
-        f"""
+    sql = f"""
         SELECT
             {TO_READ_BACK},
-            t.source, s.attack, s.is_attack, s.facet
+            t.source, s.attack, s.is_attack, s.facet, s.source
         FROM (
             SELECT
                 f.ord,
                 f.attack,
                 f.is_attack,
                 f.facet,
+                f.source,
                 ROW_NUMBER() OVER (PARTITION BY f.source, f.facet ORDER BY f.ord) AS turn
             FROM (
                 SELECT
@@ -307,11 +309,16 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
             WHERE f.nth = 1
         ) AS s
         INNER JOIN counted_row AS t ON s.ord = t.ord
-        WHERE s.turn <= ?
-        ORDER BY s.ord
-        """,
-        [limit],
-    )
+        WHERE s.turn <= {limit}
+    """
+    roles = (KEY, word("parent_id"), word("own_id"), KEY, KEY, KEY, word("attack"), KEY, role_of(column), KEY)
+    # Parts know only of their own entries: each may have as many.
+    turns = Counter[tuple[int | None, int]]()
+    rows = []
+    for *row, of_entry in sorted(ledger.ask(Question(sql, roles))):
+        turns[row[-1], of_entry] += 1
+        if turns[row[-1], of_entry] <= limit:
+            rows.append(row)
     return [
         ExampleRow(
             *to_read_back(ledger, row[:5]),
@@ -325,11 +332,11 @@ def examples(ledger: LedgerView, outcomes: Sequence[Outcome], column: str, limit
     ]
 
 
-def to_read_back(ledger: LedgerView, row: Sequence[int]) -> tuple[int, int, tuple[str | None, str | None, int, int]]:
+def to_read_back(ledger: LedgerView, row: Sequence[Any]) -> tuple[int, int, tuple[str | None, str | None, int, int]]:
     """Return what `CountedRow` begins with, of a row of `TO_READ_BACK`."""
     ord_, parent, own, text, response = row
     identity = ledger.word("parent_id", parent), ledger.word("own_id", own), text, response
-    return ord_, source_and_line(ord_)[1], identity
+    return ord_, ledger.line(ord_), identity
 
 
 def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
@@ -480,7 +487,7 @@ def rows_of_entries(ledger: LedgerView) -> Iterator[RowOfEntry]:
     """Yield all rows that count, in their order."""
     rows = ledger.query("SELECT entry_key, ord, is_attack, parent_id, succeeded FROM counted_row ORDER BY ord")
     for key, ord_, is_attack, parent, succeeded in rows:
-        yield RowOfEntry(key, source_and_line(ord_)[1], is_attack, ledger.word("parent_id", parent) or "", succeeded)
+        yield RowOfEntry(key, ledger.line(ord_), is_attack, ledger.word("parent_id", parent) or "", succeeded)
 
 
 _ENTRY_OF_EVERY_ROW = """
@@ -611,6 +618,15 @@ def rows_behind(ledger: LedgerView, code: str) -> ProblemRows:
     return _counted(ledger, ROWS_BEHIND[code])
 
 
+def expect_rows_behind(ledger: LedgerView) -> None:
+    """Ask what is asked about findings, of a ledger that is told what to expect."""
+    for sql in ROWS_BEHIND.values():
+        _count(ledger, sql)
+        _places(ledger, sql)
+    shared_ids(ledger)
+    blocked_by_category(ledger)
+
+
 def shared_ids(ledger: LedgerView) -> int:
     """Count the ids that several cases share, see F005."""
     return _count(ledger, _SHARED_IDS)
@@ -618,47 +634,45 @@ def shared_ids(ledger: LedgerView) -> int:
 
 def answers_of_successes(ledger: LedgerView) -> dict[tuple[int, int], int]:
     """Count successful rows by their source and the kind of their answer, see `schema.AnswerKind`."""
-    rows = ledger.ask(
+    sql = (
         f"SELECT source AS place, answer, COUNT(*)$apart FROM counted_row WHERE state = {_SUCCESS}"
         " GROUP BY place, answer$apart"
     )
+    rows = ledger.ask(Question(sql, (KEY, KEY, SUM)))
     alone = len(ledger.paths) == 1
     return {(0 if alone else source, answer): count for source, answer, count in rows}
 
 
 def successes_without_answer(ledger: LedgerView, source: int) -> list[str]:
     """Return where the first successful rows of a source without any answer are."""
-    return _places(
-        ledger,
-        f"SELECT ord FROM counted_row WHERE source = ? AND state = {_SUCCESS} AND answer = {AnswerKind.EMPTY}",
-        [source],
-    )
+    empty = f"state = {_SUCCESS} AND answer = {AnswerKind.EMPTY}"
+    return _places(ledger, f"SELECT ord FROM counted_row WHERE source = {source} AND {empty}")
 
 
 def blocked_by_category(ledger: LedgerView) -> dict[int, int]:
     """Count blocked entries by the number of each category that their rows name."""
     counts = f"SELECT category, COUNT(DISTINCT entry_key)$apart FROM ({_BLOCKED_ENTRIES}) GROUP BY category$apart"
-    return dict(ledger.ask(counts))
+    return dict(ledger.ask(Question(counts, (word("category"), SUM))))
 
 
 def blocked_with_categories(ledger: LedgerView, categories: Collection[int]) -> ProblemRows:
     """Return the first rows of blocked entries whose rows name any of some categories, given by their numbers."""
-    listed = ", ".join(map(str, categories))
-    return _counted(ledger, f"SELECT DISTINCT ord FROM ({_BLOCKED_ENTRIES}) WHERE category IN ({listed})")
+    words, listed = listed_words("category", categories)
+    return _counted(ledger, f"SELECT DISTINCT ord FROM ({_BLOCKED_ENTRIES}) WHERE category IN ({listed})", words)
 
 
-def _counted(ledger: LedgerView, sql: str) -> ProblemRows:
-    count = _count(ledger, sql)
-    return ProblemRows(count, _places(ledger, sql) if count else ())
+def _counted(ledger: LedgerView, sql: str, words: tuple[tuple[str, int], ...] = ()) -> ProblemRows:
+    count = _count(ledger, sql, words)
+    return ProblemRows(count, _places(ledger, sql, words) if count else ())
 
 
-def _count(ledger: LedgerView, sql: str) -> int:
+def _count(ledger: LedgerView, sql: str, words: tuple[tuple[str, int], ...] = ()) -> int:
     """Count the rows that `sql` selects by `ord`, which says their source as well."""
     source = f"CAST(ord >> {LINE_BITS} AS INTEGER) AS source"
-    rows = ledger.ask(f"SELECT COUNT(*)$apart FROM (SELECT {source} FROM ({sql})) $by")
+    rows = ledger.ask(Question(f"SELECT COUNT(*)$apart FROM (SELECT {source} FROM ({sql})) $by", (SUM,), words))
     return int(rows[0][0]) if rows else 0
 
 
-def _places(ledger: LedgerView, sql: str, parameters: Sequence[object] = ()) -> list[str]:
-    rows = ledger.query(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", parameters)
-    return [ledger.place(row[0]) for row in rows]
+def _places(ledger: LedgerView, sql: str, words: tuple[tuple[str, int], ...] = ()) -> list[str]:
+    first = Question(f"{sql} ORDER BY 1 LIMIT {EXAMPLES_KEPT}", (KEY,), words, limit=EXAMPLES_KEPT)
+    return [ledger.place(place) for (place,) in ledger.ask(first)]

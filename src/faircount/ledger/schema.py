@@ -277,6 +277,18 @@ class Fields(Struct, frozen=True):
     """Whether facets beyond these are shown only where they are asked for."""
 
 
+_NAMES_OF_FIELDS = tuple(name for name in Fields.__struct_fields__ if name != "others_on_request")
+
+
+def fields_together(every: Sequence[Fields]) -> Fields:
+    """Return the fields of several formats."""
+    if not every or all(one == every[0] for one in every):
+        return every[0] if every else Fields()
+    joined = {name: dict.fromkeys(field for one in every for field in getattr(one, name)) for name in _NAMES_OF_FIELDS}
+    on_request = all(one.others_on_request for one in every)
+    return Fields(**{name: tuple(found) for name, found in joined.items()}, others_on_request=on_request)
+
+
 class HistoryCount(Struct, frozen=True, gc=False):
     """How often requests of one row came to a state and kind of error, and which was the first of them, from 1."""
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from string import Template
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -24,7 +24,8 @@ from faircount.core.model import Outcome
 from faircount.core.outcomes import PRECEDENCE
 from faircount.core.workers import Answered, Beside
 from faircount.ledger import engine
-from faircount.ledger.engine import DuckDB, Engine, StoredTables
+from faircount.ledger.engine import DuckDB, Engine, StoredTables, table_file
+from faircount.ledger.questions import Question, Rows
 from faircount.ledger.schema import (
     FACET,
     OUTCOME_NUMBER,
@@ -36,6 +37,7 @@ from faircount.ledger.schema import (
     RowMark,
     Tables,
     columns_of,
+    fields_together,
     joined,
     kind_of,
     lexicon_of,
@@ -44,7 +46,7 @@ from faircount.ledger.schema import (
     word_of,
 )
 
-LINE_BITS = 40
+LINE_BITS = 43
 """A row is known by `ord`: the number of its source, and so many bits for its line."""
 
 ONE_BY_ONE_UP_TO_ROWS = 16_000
@@ -53,6 +55,32 @@ UNPLANNED_UP_TO_ROWS = 1_000
 """Of so few rows, improving the plan of a question takes longer than the question."""
 FOLDED = ("counted_row", "entry", "row_history", "every_case", "category", "verdict")
 """What questions are asked of when the rows are folded."""
+
+_OF_ENTRIES = {
+    "entry_attack": """
+        SELECT
+            attack,
+            entry_key,
+            MIN(source) AS source,
+            BOOL_OR(succeeded) AS won,
+            BOOL_AND(blocked) AS all_blocked,
+            CAST(SUM(requests) AS BIGINT) AS requests,
+            CAST(SUM(blocks) AS BIGINT) AS blocks
+        FROM counted_row
+        WHERE is_attack
+        GROUP BY attack, entry_key
+    """,
+    "entry_category": """
+        SELECT c.category, t.entry_key, MIN(t.source) AS source, BOOL_OR(t.blocked) AS flagged
+        FROM category AS c
+        INNER JOIN counted_row AS t ON c.ord = t.ord
+        GROUP BY c.category, t.entry_key
+    """,
+}
+"""What each dynamic attack did to an entry, and what guardrails named in it."""
+
+_FLAGS_OF_ENTRIES = ("has_standard", "initial_success", "guardrail_any", "won", "all_blocked", "flagged")
+_NUMBERS_OR_NONE = ("attack", "attack_name", "category", "family")
 
 _PLACES = {
     "counted_row": "ord",
@@ -69,7 +97,6 @@ _PLACES = {
 GIVEN = "(SELECT UNNEST(CAST(? AS BIGINT[])))"
 """The numbers of a list that is one parameter of a statement."""
 
-_NAMES_OF_FIELDS = tuple(name for name in Fields.__struct_fields__ if name != "others_on_request")
 _CHOSEN = "WHERE line IN (SELECT ord FROM chosen_row)"
 
 _JUDGED = f"{OUTCOME_NUMBER[Outcome.SUCCESS]}, {OUTCOME_NUMBER[Outcome.FAILURE]}"
@@ -141,7 +168,7 @@ class Ledger:
     def __init__(self, paths: Sequence[str], *, apart: bool = False) -> None:
         self.paths = list(paths)
         self.apart = apart
-        """Whether each source is folded by itself, whatever stands in the others; then each is asked as a `Part`."""
+        """Whether each source is folded by itself, whatever is in the others; then each is asked as a `SourceView`."""
         self.fields_of: dict[int, Fields] = {}
         """The fields of each source's format."""
         self.place_of: dict[int, Callable[[str, int], str]] = {}
@@ -156,8 +183,8 @@ class Ledger:
         self._stored: StoredTables | None = None
         self._words: dict[str, list[str | None]] = {}
         self._own_facets: dict[int, set[str]] = {}
-        self._answers: dict[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]]] = {}
-        self._answers_apart: dict[tuple[str, tuple[Any, ...]], dict[int, list[tuple[Any, ...]]]] = {}
+        self._answers: dict[Question, Rows] = {}
+        self._answers_apart: dict[Question, dict[int, Rows]] = {}
         self._seen_source: int | None = None
         self._seen: set[str] = set()
         self._askings: list[_Asking] = []
@@ -166,6 +193,8 @@ class Ledger:
         """The only folder whose files the engine may read and write."""
         self.folded_alone = False
         """Whether the rows were folded, and nothing but the rows of the only source decided how."""
+        self.ghosts: list[tuple[int, int | str]] = []
+        """Sources and ids of entries that are known to be there, without a row here."""
 
     @cached_property
     def _engine(self) -> Engine:
@@ -179,14 +208,7 @@ class Ledger:
     @property
     def fields(self) -> Fields:
         """The fields of all formats that were read."""
-        every = list(self.fields_of.values())
-        if not every or every.count(every[0]) == len(every):
-            return every[0] if every else Fields()
-        joined = {
-            name: dict.fromkeys(field for one in every for field in getattr(one, name)) for name in _NAMES_OF_FIELDS
-        }
-        on_request = all(one.others_on_request for one in every)
-        return Fields(**{name: tuple(found) for name, found in joined.items()}, others_on_request=on_request)
+        return fields_together(list(self.fields_of.values()))
 
     def warm_up(self) -> None:
         """Start the engine now, and import what many rows need, while there is something else to wait for."""
@@ -213,33 +235,29 @@ class Ledger:
         # What was handed in as arrays is known to the first connection only; others may ask of counted_row and entry.
         return self._engines.get(threading.get_ident(), self._engine).rows(sql, parameters)
 
-    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Ask something of the folded rows once, and remember the answer.
+    def ask(self, question: Question) -> Rows:
+        """Ask something of the folded rows once, and remember the answer."""
+        if question not in self._answers:
+            self._answers[question] = self.query(question.statement())
+        return self._answers[question]
 
-        `$apart` stands behind the columns selected and those grouped by, `$by` where there is nothing to group by:
-        there a `Part` adds the source, so that one statement answers for all of them.
-        """
-        key = sql, tuple(parameters)
-        if key not in self._answers:
-            self._answers[key] = self.query(sql.replace("$apart", "").replace("$by", ""), parameters)
-        return self._answers[key]
-
-    def ask_apart(self, source: int, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def ask_apart(self, source: int, question: Question) -> Rows:
         """Ask the same of every source by itself, and return the answer of one."""
-        key = sql, tuple(parameters)
-        if key not in self._answers_apart:
-            grouped = sql.replace("$apart", ", source").replace("$by", "GROUP BY source")
-            answers: dict[int, list[tuple[Any, ...]]] = {}
-            # Another connection: this one may see the rows of a single source, see `Part.query`.
+        if question not in self._answers_apart:
+            answers: dict[int, Rows] = {}
+            # Another connection: this one may see the rows of a single source, see `SourceView.query`.
             with closing(self.beside()) as beside:
-                for *row, from_source in beside.rows(grouped, parameters):
+                for *row, from_source in beside.rows(question.statement("source")):
                     answers.setdefault(from_source, []).append(tuple(row))
-            self._answers_apart[key] = answers
-        return self._answers_apart[key].get(source, [])
+            self._answers_apart[question] = answers
+        return self._answers_apart[question].get(source, [])
 
-    def parts(self) -> list[Part]:
+    def views(self) -> list[SourceView]:
         """Return the sources, each to be asked by itself."""
-        return [Part(self, source, self._own_facets.get(source, set())) for source in range(len(self.paths))]
+        return [SourceView(self, source, self._own_facets.get(source, set())) for source in range(len(self.paths))]
+
+    def expect(self, asking: Callable[[LedgerView], object]) -> None:
+        """Be told what will be asked: nothing that is here takes longer for it, see `DividedLedger`."""
 
     def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
         """Begin to ask questions of the folded rows beside others, where that pays; return how to get the answer."""
@@ -290,6 +308,10 @@ class Ledger:
         path, named = self.paths[source], self.place_of.get(source)
         return f"{path}:{line}" if named is None else named(path, line)
 
+    def line(self, ord_: int) -> int:
+        """Return the line of a row in its file."""
+        return source_and_line(ord_)[1]
+
     def ord(self, source: int, line: int) -> int:
         """Return the number by which a line of a source is known."""
         return ord_of(source, line)
@@ -307,6 +329,10 @@ class Ledger:
             self._words[lexicon] = self._stored.words(lexicon)
         return self._words.get(lexicon, [None])
 
+    def known_words(self, column: str) -> int:
+        """Return a number that is not less than that of the words in a column."""
+        return len(self.lexicon(column))
+
     # -- loading -------------------------------------------------------------------------------------------------
 
     def load(self, source: int, tables: Tables) -> None:
@@ -319,16 +345,51 @@ class Ledger:
         """Take the rows that files hold of a source."""
         self.load(source, stored.read())
 
-    def load_folded(self, stored: StoredTables) -> None:
-        """Take what files hold of how the only source was folded, in place of its rows."""
+    def load_folded(self, stored: StoredTables, copied: Collection[str] = ("entry",)) -> None:
+        """Take what files hold of how the only source was folded, in place of its rows.
+
+        Tables that are `copied` are asked about so often that it pays to have them here.
+        """
         self.rows[0] = stored.rows
         self._stored, self.folder = stored, stored.folder
         self._name_facets(stored.columns["attempt"])
         for table in FOLDED:
-            # Entries are asked about so often that it pays to have them here.
-            kind = "TABLE" if table == "entry" else "VIEW"
+            if not (stored.folder / table_file(table)).exists():
+                continue
+            kind = "TABLE" if table in copied else "VIEW"
             self._engine.rows(f"CREATE {kind} {table} AS SELECT * FROM {stored.content(table)}")
         self._engine.rows("SET threads = 1")
+        self._describe_entries()
+
+    def load_entries(
+        self, tables: Mapping[str, Mapping[str, Any]], words: Mapping[str, list[str | None]], facets: Sequence[str]
+    ) -> None:
+        """Take entries, as arrays, that were folded elsewhere."""
+        self._name_facets([*TABLES["attempt"], *facets])
+        self._words = {lexicon_of(self._facet_fields.get(name, name)): found for name, found in words.items()}
+        for table, columns in tables.items():
+            self._engine.show(f"{table}_numbers", columns)
+            selected = {name: f"NULLIF({name}, 0)" for name in (*_NUMBERS_OR_NONE, *self._facet_fields)}
+            selected["blocks"] = "CASE WHEN blocks >= 0 THEN blocks END"
+            selected |= {name: f"{name} <> 0" for name in _FLAGS_OF_ENTRIES}
+            listed = ", ".join(f"{selected.get(name, name)} AS {name}" for name in columns)
+            self._engine.rows(f"CREATE TABLE {table} AS SELECT {listed} FROM {table}_numbers")
+
+    def save(self, folder: Path) -> tuple[dict[str, list[str]], dict[str, list[str | None]], int]:
+        """Write what the rows were folded into to a folder that the engine may write to.
+
+        Return the columns that the rows came in, the words, and how many rows there are.
+        """
+        present = {name for (name,) in self.query("SELECT table_name FROM information_schema.tables")}
+        for table in FOLDED:
+            if table in present:
+                self._engine.save(table, folder / table_file(table))
+        return {table: list(names) for table, names in self._columns.items()}, self._words, sum(self.rows)
+
+    def strangers(self) -> list[tuple[int, int, int]]:
+        """Return rows with an id like an attack's whose entry is not there: place, own id and that of the entry."""
+        self._place_ghosts()
+        return [(place, own, parent) for place, own, parent in self.query(_statement("find_strangers.sql"))]
 
     def derive(self, field: str, sources: Sequence[str], value: Callable[[dict[str, str | None]], str | None]) -> None:
         """Give the folded entries one more facet, once, made from the values of others."""
@@ -489,18 +550,26 @@ class Ledger:
 
     # -- folding -------------------------------------------------------------------------------------------------
 
-    def fold(self, rules: Definition = FAIRCOUNT, *, combined: bool = True) -> None:
-        """Fold the rows into entries by the rules of a definition, all sources combined or one."""
+    def fold(self, rules: Definition = FAIRCOUNT, *, combined: bool = True, known: RunFacts | None = None) -> None:
+        """Fold the rows into entries by the rules of a definition, all sources combined or one.
+
+        `known` is what depends on all rows, where this ledger has only a part of them.
+        """
         if rules.merges_rows_by_id:
             self._fold_by_id(combined=combined)
         elif self._stored is None:
-            self._fold()
+            self._fold(known)
 
-    def _fold(self) -> None:
+    def _fold(self, known: RunFacts | None = None) -> None:
         self.settle()
-        runs = self._place_origins()
+        runs = self._place_origins(known)
+        self._name_blocks(known)
         unsure = self.query("SELECT 1 FROM attempt WHERE mark = ? LIMIT 1", [RowMark.ATTACK_BY_ID])
-        self._run("mark_rows.sql" if runs > 1 or unsure else "mark_plain_rows.sql")
+        if runs > 1 or unsure:
+            self._place_ghosts()
+            self._run("mark_rows.sql")
+        else:
+            self._run("mark_plain_rows.sql")
         self._run("suspect_entries.sql")
         if self.query("SELECT 1 FROM suspected LIMIT 1"):
             self._run("resolve_rows.sql", case_signature=self._case_signature())
@@ -508,6 +577,11 @@ class Ledger:
             self._run("resolve_no_rows.sql")
         self._run("fold_entries.sql", outcome=_outcome_case(), facets=self._facet_list(), **_NAMED_NUMBERS)
         self.folded_alone = len(self.paths) == 1 and runs <= 1
+        self._describe_entries()
+
+    def _describe_entries(self) -> None:
+        for view, select in _OF_ENTRIES.items():
+            self._engine.rows(f"CREATE VIEW {view} AS {select}")
 
     def _fold_by_id(self, *, combined: bool) -> None:
         self.settle()
@@ -519,56 +593,96 @@ class Ledger:
             self.query("INSERT INTO source_path VALUES (?, ?)", [source, numbers[path]])
         unnamed = "s.path" if combined else "a.source_file, 0"
         self._run("fold_entries_by_id.sql", unnamed_origin=unnamed, facets=self._facet_list(), **_NAMED_NUMBERS)
+        self._describe_entries()
 
     def _create_table(self, table: str, columns: Mapping[str, str]) -> None:
         described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self._engine.rows(f"CREATE TABLE {table} ({described})")
 
-    def _place_origins(self) -> int:
+    def _place_origins(self, known: RunFacts | None) -> int:
         """Find out which runs the rows come from; return how many different origins there are."""
-        named = self._named_origins()
-        origins = [(source, self.word("result_origin", origin) or "") for source, origin in named]
-        keys = self._keys_apart(origins) if self.apart else self._keys_together(origins)
+        numbers: dict[str, list[int]] = {}
+        for number, word in enumerate(self.lexicon("result_origin")):
+            numbers.setdefault(word or "", []).append(number)
+        if known is None:
+            named = self._named_origins()
+            keys = self._keys_apart(named) if self.apart else self._keys_together(named)
+        else:
+            keys = known.keys()
+            named = list(keys)
+        here = [
+            (source, number, keys[source, origin])
+            for source, origin in dict.fromkeys(named)
+            for number in numbers.get(origin, ())
+        ]
         self._create_table("origin_key", {"source": "INTEGER", "origin": "INTEGER", "origin_key": "INTEGER"})
-        for (source, number), origin in zip(named, origins, strict=True):
-            self.query("INSERT INTO origin_key VALUES (?, ?, ?)", [source, number or 0, keys[origin]])
+        self._insert("origin_key", here)
         self._create_table("source_preference", {"source": "INTEGER", "preference": "INTEGER"})
-        for source, path in enumerate(self.paths):
-            self.query("INSERT INTO source_preference VALUES (?, ?)", [source, preference(path)])
+        self._insert("source_preference", [(source, preference(path)) for source, path in enumerate(self.paths)])
         return len(named)
 
+    def _insert(self, table: str, rows: Sequence[tuple[int, ...]]) -> None:
+        if rows:
+            self._engine.append(table, rows)
+
+    def _place_ghosts(self) -> None:
+        ids = {word: number for number, word in enumerate(self.lexicon("parent_id"))} if self.ghosts else {}
+        self._create_table("ghost", {"source": "INTEGER", "id": "INTEGER"})
+        known = [(source, ids.get(name, 0) if isinstance(name, str) else name) for source, name in self.ghosts]
+        self._insert("ghost", [(source, number) for source, number in known if number])
+
+    def _name_blocks(self, known: RunFacts | None) -> None:
+        """Find out by which kinds of error a source says that a guardrail blocked, and which sources have histories."""
+        if known is None:
+            self._run("name_blocks.sql")
+            return
+        kinds = {word: number for number, word in enumerate(self.lexicon("error_kind"))}
+        self._create_table("blocking_kind", {"source": "INTEGER", "error_kind": "INTEGER"})
+        here = [(source, kinds[kind]) for source, kind in known.blocking_kinds if kind in kinds]
+        self._insert("blocking_kind", here)
+        self._create_table("source_with_history", {"source": "INTEGER"})
+        self._insert("source_with_history", [(source,) for source in known.with_history])
+
     def _keys_together(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
-        overlaps: Iterable[Overlap] = ()
-        if len(self.paths) > 1:
-            again = [str(source) for source, path in enumerate(self.paths) if is_rejudged(path)]
-            statement = _statement("link_sources.sql", rejudged=", ".join(again) or "NULL")
-            overlaps = [Overlap(*row) for row in self.query(statement)]
-        return origin_keys(self.paths, origins, overlaps, self.rows)
+        pairs = linked_sources(self.paths, self.rows, self.shared_times() if len(self.paths) > 1 else ())
+        return origin_keys(self.paths, origins, self.overlaps(pairs), self.rows)
+
+    def shared_times(self) -> list[tuple[int, int]]:
+        """Return the ordered pairs of sources that share a row with its response time; rows must be settled."""
+        return [(int(one), int(other)) for one, other in self.query(_statement("share_times.sql"))]
+
+    def overlaps(self, pairs: Sequence[tuple[int, int]]) -> list[Overlap]:
+        """Count the rows of one source that stand in another, for pairs of them; rows must be settled."""
+        if not pairs:
+            return []
+        self._create_table("linked", {"source": "INTEGER", "other": "INTEGER"})
+        self._insert("linked", pairs)
+        return [Overlap(*row) for row in self.query(_statement("link_sources.sql"))]
 
     def _keys_apart(self, origins: Sequence[tuple[int, str]]) -> dict[tuple[int, str], int]:
         """Return the keys that each source would have alone, moved so that no two sources share one."""
         keys: dict[tuple[int, str], int] = {}
         first = 0
+        own: dict[int, list[tuple[int, str]]] = {}
+        for source, origin in origins:
+            own.setdefault(source, []).append((0, origin))
         for source, path in enumerate(self.paths):
-            own = [(0, origin) for at, origin in origins if at == source]
-            found = origin_keys([path], own, (), [self.rows[source]])
+            found = origin_keys([path], own.get(source, ()), (), [self.rows[source]])
             keys |= {(source, origin): first + key for (_, origin), key in found.items()}
             first += 1 + max(found.values(), default=0)
         return keys
 
-    def _named_origins(self) -> list[tuple[int, int | None]]:
-        """Return each source with each origin that its rows name, and with none where rows name none."""
-        if len(self.lexicon("result_origin")) == 1:
-            return [(source, None) for source, total in enumerate(self.rows) if total]
-        origin = "COALESCE(result_origin, source_file)"
-        rows = self.query(
-            f"SELECT source, {origin}, COUNT(*) FROM attempt WHERE {origin} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
-        )
-        named: list[tuple[int, int | None]] = [(source, number) for source, number, _ in rows]
-        for source, total in enumerate(self.rows):
-            if sum(count for index, _, count in rows if index == source) < total:
-                named.append((source, None))
-        return sorted(named, key=lambda pair: (pair[0], pair[1] is None, pair[1]))
+    def _named_origins(self) -> list[tuple[int, str]]:
+        """Return each source with each origin that its rows name, and with '' where rows name none."""
+        words = self.lexicon("result_origin")
+        counted: list[tuple[int, str, int]] = []
+        if len(words) > 1:
+            origin = "COALESCE(result_origin, source_file)"
+            rows = self.query(
+                f"SELECT source, {origin}, COUNT(*) FROM attempt WHERE {origin} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
+            )
+            counted = [(source, words[number] or "", count) for source, number, count in rows]
+        return named_origins(counted, self.rows)
 
     def _case_signature(self) -> str:
         """Return the facets that tell cases apart as one value."""
@@ -585,7 +699,7 @@ class Ledger:
                 self._engine.rows(statement)
 
 
-class Part:
+class SourceView:
     """One source of a ledger whose sources were folded apart, asked as if it had a ledger of its own."""
 
     def __init__(self, whole: Ledger, source: int, own_columns: Collection[str]) -> None:
@@ -596,11 +710,14 @@ class Part:
         self.fields = whole.fields_of.get(source, Fields())
         self.facets = {field: column for field, column in whole.facets.items() if FACET + field in own_columns}
         # Words are those of all sources.
-        self.place, self.word, self.lexicon = whole.place, whole.word, whole.lexicon
+        self.place, self.line, self.word, self.lexicon = whole.place, whole.line, whole.word, whole.lexicon
+        self.known_words, self.expect = whole.known_words, whole.expect
 
-    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Ask what is asked of every source at once, see `Ledger.ask`."""
-        return self._whole.ask_apart(self._source, sql, parameters)
+    def ask(self, question: Question) -> Rows:
+        """Ask every source at once where the question allows that, else this one alone."""
+        if "$apart" in question.sql:
+            return self._whole.ask_apart(self._source, question)
+        return self.query(question.statement())
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask this source alone: the tables that a statement names hold nothing but its rows, as of a first source."""
@@ -616,8 +733,48 @@ class Part:
         return self._whole.ord(self._source + source, line)
 
 
-LedgerView = Ledger | Part
-"""What can be asked of folded rows, whether those of all sources or of one."""
+class LedgerView(Protocol):
+    """What can be asked of folded rows: those of all sources or of one, here or in parts elsewhere."""
+
+    paths: list[str]
+    rows: list[int]
+    facets: dict[str, str]
+    """The name of each facet's column in the engine."""
+
+    @property
+    def fields(self) -> Fields:
+        """The fields of the formats that were read."""
+
+    def ask(self, question: Question) -> Rows:
+        """Ask something of the folded rows."""
+
+    def expect(self, asking: Callable[[LedgerView], object]) -> None:
+        """Be told what will be asked, by a function that asks it."""
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """Run one statement of our own, where all rows are here."""
+
+    def meanwhile(self, ask: Callable[[], Answered]) -> Callable[[], Answered]:
+        """Begin to ask questions beside others, where that pays; return how to get the answer."""
+
+    def place(self, ord_: int) -> str:
+        """Return `file:line` of a row."""
+
+    def line(self, ord_: int) -> int:
+        """Return the line of a row in its file."""
+
+    def ord(self, source: int, line: int) -> int:
+        """Return the number by which a line of a source is known."""
+
+    def word(self, column: str, number: int | None) -> str | None:
+        """Return the word that a number stands for in a column."""
+
+    def lexicon(self, column: str) -> list[str | None]:
+        """Return the words of a column by their numbers."""
+
+    def known_words(self, column: str) -> int:
+        """Return a number that is not less than that of the words in a column."""
+
 
 _NAMED_NUMBERS = {
     **{outcome.value: number for outcome, number in OUTCOME_NUMBER.items()},
@@ -658,6 +815,48 @@ def _outcome_case() -> str:
 _EXTRACTED, _ORIGINAL, _REJUDGED = 0, 1, 2
 
 
+class RunFacts(Struct, frozen=True):
+    """What folding a row depends on beside the rows of its entry."""
+
+    origins: list[tuple[int, str, int]]
+    """The run that the rows of a source with a named origin ('' for none) come from."""
+    blocking_kinds: list[tuple[int, str]]
+    """Kinds of error that a source flags as blocks anywhere."""
+    with_history: list[int]
+    """Sources that record the requests inside of attacks."""
+
+    def keys(self) -> dict[tuple[int, str], int]:
+        """Return the runs by source and origin."""
+        return {(source, origin): key for source, origin, key in self.origins}
+
+
+def named_origins(counted: Iterable[tuple[int, str, int]], rows: Sequence[int]) -> list[tuple[int, str]]:
+    """Return each source with each origin that some of its rows name, and with '' where not all of them name one."""
+    found: list[list[str]] = [[] for _ in rows]
+    left = list(rows)
+    for source, origin, count in counted:
+        found[source].append(origin)
+        left[source] -= count
+    return [
+        (source, origin)
+        for source, origins in enumerate(found)
+        for origin in (*origins, *([""] if left[source] > 0 else []))
+    ]
+
+
+def linked_sources(
+    paths: Sequence[str], rows: Sequence[int], shared_times: Iterable[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return the ordered pairs of sources of which the first may hold rows of the second.
+
+    Nobody asks about others, and there may be many: all files that say only true or false share all their rows.
+    """
+    present = [source for source, count in enumerate(rows) if count]
+    again = [source for source in present if is_rejudged(paths[source])]
+    rejudged = {(source, other) for source in again for other in present if source != other}
+    return sorted(rejudged.union(shared_times))
+
+
 class Overlap(Struct, frozen=True):
     """How many rows of one source stand in another."""
 
@@ -691,20 +890,26 @@ def origin_keys(
     """
     own = _derived_from(paths, overlaps, rows)
     keys: dict[tuple[int, str], int] = {}
-    absent: list[str] = []
+    # Spellings of one file have its name in common.
+    present: dict[str, list[tuple[int, str]]] = {}
+    for number, path in enumerate(paths):
+        present.setdefault(_parts(path)[-1], []).append((number, path))
+    absent: dict[str, list[tuple[int, str]]] = {}
+    unknown = len(paths)
     for source, origin in named:
         if not origin:
             keys[source, origin] = own[source]
             continue
-        match = next((i for i, path in enumerate(paths) if _same_file(path, origin)), None)
+        name = _parts(origin)[-1]
+        match = next((i for i, path in present.get(name, ()) if _same_file(path, origin)), None)
         if match is not None:
             keys[source, origin] = own[match]
             continue
-        known = next((i for i, path in enumerate(absent) if _same_file(path, origin)), None)
+        known = next((i for i, path in absent.get(name, ()) if _same_file(path, origin)), None)
         if known is None:
-            known = len(absent)
-            absent.append(origin)
-        keys[source, origin] = len(paths) + known
+            known, unknown = unknown, unknown + 1
+            absent.setdefault(name, []).append((known, origin))
+        keys[source, origin] = known
     return keys
 
 

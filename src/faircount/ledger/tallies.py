@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.core.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
+from faircount.ledger.questions import KEY, MAX, MIN, SUM, Question, first_word, listed_words, word
 from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind
 from faircount.ledger.store import SEVERAL_ATTACKS, LedgerView
 
@@ -34,6 +36,17 @@ _FAILURE = OUTCOME_NUMBER[Outcome.FAILURE]
 _ERROR, _GUARDRAIL, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.ERROR, Outcome.GUARDRAIL, Outcome.UNJUDGED))
 _COUNTS = "outcome, COUNT(*), COUNT_IF(initial_success), COUNT_IF(guardrail_any), SUM(requests), MIN(first_ord)"
 """What is counted about entries, grouped by their outcome."""
+_COUNT_ROLES = (KEY, SUM, SUM, SUM, SUM, MIN)
+
+
+def role_of(column: str) -> str:
+    """Return what a column of `entry` is in an answer: a number that means the same everywhere, or a word."""
+    return KEY if column in (SOURCE, FAMILY, NO_COLUMN) else word(_words_of(column))
+
+
+def _words_of(column: str) -> str:
+    """Return the column whose words the numbers of a column of `entry` stand for."""
+    return "attack" if column == ATTACK_NAME else column
 
 
 class AttackCounts(Struct, frozen=True):
@@ -83,7 +96,8 @@ def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
 def grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
     """Count the entries of a table by the numbers that stand for values of its columns, as they first appear."""
     keys = "".join(f", {column}" for column in columns)
-    return _gathered(ledger.ask(f"SELECT {_COUNTS}{keys}$apart FROM {source} GROUP BY outcome{keys}$apart"))
+    sql = f"SELECT {_COUNTS}{keys}$apart FROM {source} GROUP BY outcome{keys}$apart"
+    return _gathered(ledger.ask(Question(sql, (*_COUNT_ROLES, *map(role_of, columns)))))
 
 
 def by_values(
@@ -141,28 +155,35 @@ class FamilyCounts(Struct, frozen=True):
 
 def families(ledger: LedgerView, column: str) -> list[FamilyCounts]:
     """Count the entries of families, the entries that share a value of a column; one without a value is alone."""
-    return [FamilyCounts(*row) for row in ledger.ask(_families_alike(column, "$apart"))]
+    return families_by(ledger, column).get((), [])
 
 
 def families_by(
     ledger: LedgerView, column: str, *facets: str, source: str = "entry"
 ) -> dict[tuple[Any, ...], list[FamilyCounts]]:
     """Count the entries of families as `families` does, among those of each value of other columns by itself."""
-    keys = "".join(f", {facet}" for facet in facets)
-    return _families_by_key(ledger.ask(_families_alike(column, f"{keys}$apart", source)))
+    return _families_by_key(ledger.ask(_families_alike(column, facets, list(map(role_of, facets)), source)))
 
 
 def _families_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[FamilyCounts]]:
-    found: dict[tuple[Any, ...], list[FamilyCounts]] = {}
+    found: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     width = len(FamilyCounts.__struct_fields__)
     for row in rows:
-        found.setdefault(tuple(row[width:]), []).append(FamilyCounts(*row[:width]))
-    return found
+        found.setdefault(tuple(row[width:]), []).append(row[:width])
+    # Sums of fractions over families depend on their order in the last digits.
+    return {key: [FamilyCounts(*kind) for kind in sorted(kinds)] for key, kinds in found.items()}
 
 
-def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
+def _families_alike(
+    column: str,
+    facets: Sequence[str] = (),
+    roles: Sequence[str] = (),
+    source: str = "entry",
+    words: tuple[tuple[str, int | None], ...] = (),
+) -> Question:
+    apart = "".join(f", {facet}" for facet in facets) + "$apart"
     counts = "total, success, judged, initial, attack_only, guardrail, guardrail_any, error, unjudged"
-    return f"""
+    sql = f"""
         SELECT COUNT(*), {counts}{apart}
         FROM (
             SELECT
@@ -180,6 +201,11 @@ def _families_alike(column: str, apart: str = "", source: str = "entry") -> str:
         )
         GROUP BY {counts}{apart}
     """
+    return Question(sql, (SUM, *[KEY] * 9, *roles), words, column)
+
+
+_SCALE = 10**12
+"""Fractions are added up as whole numbers of this part: sums of those do not depend on the order of the parts."""
 
 
 def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
@@ -187,28 +213,41 @@ def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int 
 
     The sums are those of `faircount.stats.Strata`, in its order.
     """
-    total_of = "CAST(SUM(CAST(ROUND(({}) * 1e12) AS HUGEINT)) AS DOUBLE) / 1e12".format
-    # Sums of whole numbers do not depend on the order, which those of fractions do in their last digits.
-    rows = ledger.ask(
-        f"""
+    total_of = f"SUM(CAST(ROUND(({{}}) * {_SCALE:e}) AS HUGEINT))".format
+    sql = f"""
         SELECT
             {total_of("won - expected")},
             {total_of("spread")},
             {total_of("spread * successes * (total - successes) / (total * (total - 1))")},
             {total_of("expected - GREATEST(0, successes - (total - inside))")},
             {total_of("LEAST(inside, successes) - expected")},
-            COUNT(stratum),
-            COUNT(CASE WHEN won * total > inside * successes THEN stratum END),
-            COUNT(CASE WHEN won * total < inside * successes THEN stratum END),
+            COUNT(*),
+            COUNT(CASE WHEN won * total > inside * successes THEN 1 END),
+            COUNT(CASE WHEN won * total < inside * successes THEN 1 END),
             {facet}$apart
         FROM (
             SELECT *, inside * successes / total AS expected, inside * (total - inside) / total AS spread
             FROM ({_groups_in_strata(column, facet)})
         )
         GROUP BY {facet}$apart
-        """
-    )
-    return {value: tuple(sums) for *sums, value in rows}
+    """
+    found = {
+        value: [int(one) for one in sums]
+        for *sums, value in ledger.ask(Question(sql, (*[SUM] * 8, role_of(facet)), family=column))
+    }
+    for value, (inside, won, total, successes) in _lone_entries(ledger, column, facet).items():
+        expected, spread = inside * successes / total, inside * (total - inside) / total
+        parts = (
+            won - expected,
+            spread,
+            spread * successes * (total - successes) / (total * (total - 1)),
+            expected - max(0.0, successes - (total - inside)),
+            min(inside, successes) - expected,
+        )
+        sums = found.setdefault(value, [0] * 8)
+        for position, part in enumerate(parts):
+            sums[position] += math.floor(abs(part) * _SCALE + 0.5) * (-1 if part < 0 else 1)
+    return {value: (*(one / _SCALE for one in sums[:5]), *sums[5:]) for value, sums in found.items()}
 
 
 def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[tuple[int, ...]]]:
@@ -216,17 +255,34 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
-    rows = ledger.ask(
-        f"""
-        SELECT inside, won, total, successes, COUNT(*), stratum IS NULL, {facet}$apart
+    sql = f"""
+        SELECT inside, won, total, successes, COUNT(*), {facet}$apart
         FROM ({_groups_in_strata(column, facet)})
-        GROUP BY inside, won, total, successes, stratum IS NULL, {facet}$apart
-        """
-    )
+        GROUP BY inside, won, total, successes, {facet}$apart
+    """
     found: dict[int | None, list[tuple[int, ...]]] = {}
-    for *counts, value in rows:
-        found.setdefault(value, []).append(tuple(map(int, counts)))
-    return found
+    for *counts, value in ledger.ask(Question(sql, (*[KEY] * 4, SUM, role_of(facet)), family=column)):
+        found.setdefault(value, []).append((*map(int, counts), 0))
+    for value, alone in _lone_entries(ledger, column, facet).items():
+        found.setdefault(value, []).append((*map(int, alone), 1, 1))
+    return {value: sorted(strata) for value, strata in found.items()}
+
+
+def _entries_with_sizes(column: str, facet: str) -> str:
+    """Return the judged and successful entries of each value of a facet in each family, and the size of the family."""
+    return f"""
+        SELECT *, SUM(entries) OVER (PARTITION BY family$apart) AS size
+        FROM (
+            SELECT
+                {facet},
+                {column} AS family,
+                COUNT(*) AS entries,
+                CAST(COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS DOUBLE) AS inside,
+                CAST(COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS DOUBLE) AS won$apart
+            FROM entry
+            GROUP BY {facet}, {column}$apart
+        )
+    """
 
 
 def _groups_in_strata(column: str, facet: str) -> str:
@@ -235,32 +291,26 @@ def _groups_in_strata(column: str, facet: str) -> str:
         FROM (
             SELECT
                 *,
-                SUM(inside) OVER (PARTITION BY stratum$apart) AS total,
-                SUM(won) OVER (PARTITION BY stratum$apart) AS successes
-            FROM (
-                SELECT
-                    {facet},
-                    CASE WHEN size > 1 THEN family END AS stratum,
-                    SUM(inside) AS inside,
-                    SUM(won) AS won$apart
-                FROM (
-                    SELECT *, SUM(entries) OVER (PARTITION BY family$apart) AS size
-                    FROM (
-                        SELECT
-                            {facet},
-                            {column} AS family,
-                            COUNT(*) AS entries,
-                            CAST(COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS DOUBLE) AS inside,
-                            CAST(COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS DOUBLE) AS won$apart
-                        FROM entry
-                        GROUP BY {facet}, {column}$apart
-                    )
-                )
-                GROUP BY {facet}, CASE WHEN size > 1 THEN family END$apart
-            )
+                SUM(inside) OVER (PARTITION BY family$apart) AS total,
+                SUM(won) OVER (PARTITION BY family$apart) AS successes
+            FROM ({_entries_with_sizes(column, facet)})
+            WHERE size > 1 AND family IS NOT NULL
         )
         WHERE 0 < inside AND inside < total
     """
+
+
+def _lone_entries(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[float, float, float, float]]:
+    """Count the judged entries that share a family with no other, as one stratum over all of them."""
+    sql = f"""
+        SELECT SUM(inside), SUM(won), {facet}$apart
+        FROM ({_entries_with_sizes(column, facet)})
+        WHERE size = 1 OR family IS NULL
+        GROUP BY {facet}$apart
+    """
+    rows = ledger.ask(Question(sql, (SUM, SUM, role_of(facet)), family=column))
+    total, successes = sum(inside for inside, _, _ in rows), sum(won for _, won, _ in rows)
+    return {value: (inside, won, total, successes) for inside, won, value in rows if 0 < inside < total}
 
 
 def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
@@ -282,42 +332,60 @@ def largest(ledger: LedgerView, column: str, most: int) -> tuple[list[tuple[int 
 
     A missing value is always among those that are counted.
     """
-    if column == NO_COLUMN or len(ledger.lexicon("attack" if column == ATTACK_NAME else column)) <= most + 1:
+    if column == NO_COLUMN or ledger.known_words(_words_of(column)) <= most + 1:
         return by_number(ledger, column), 0
+    role = role_of(column)
     counted = ledger.ask(
-        f"SELECT {column}, COUNT(*), MIN(first_ord)$apart FROM entry WHERE {column} IS NOT NULL GROUP BY {column}$apart"
+        Question(
+            f"SELECT {column}, COUNT(*), MIN(first_ord)$apart FROM entry WHERE {column} IS NOT NULL"
+            f" GROUP BY {column}$apart",
+            (role, SUM, MIN),
+        )
     )
     if len(counted) <= most:
         return by_number(ledger, column), 0
     kept = heapq.nsmallest(most, counted, key=lambda row: (-row[1], row[2]))
-    listed = ", ".join(str(value) for value, _, _ in kept)
+    words, listed = listed_words(_words_of(column), [value for value, _, _ in kept])
     found = _gathered(
         ledger.ask(
-            f"SELECT {_COUNTS}, {column}$apart FROM entry"
-            f" WHERE {column} IN ({listed}) OR {column} IS NULL GROUP BY outcome, {column}$apart"
+            Question(
+                f"SELECT {_COUNTS}, {column}$apart FROM entry"
+                f" WHERE {column} IN ({listed}) OR {column} IS NULL GROUP BY outcome, {column}$apart",
+                (*_COUNT_ROLES, role),
+                words,
+            )
         )
     )
     return [(value, counts) for (value,), counts in found.items()], len(counted) - most
 
 
+MOST_DISTINCT = 100_000
+"""So many different values are counted, and one for all the others."""
+
+
 def distinct_values(ledger: LedgerView, column: str) -> int:
-    """Return how many different values, missing ones aside, a column of `entry` has."""
-    return _one_number(ledger, f"SELECT COUNT(DISTINCT {column})$apart FROM entry $by")
+    """Return how many different values, missing ones aside, a column of `entry` has, up to `MOST_DISTINCT` and one."""
+    return _distinct(ledger, [column], f"WHERE {column} IS NOT NULL")
 
 
 def distinct_pairs(ledger: LedgerView, first: str, second: str) -> int:
-    """Return how many different pairs of values, missing ones among them, two columns of `entry` have."""
-    return _one_number(
-        ledger,
-        f"SELECT COUNT(*)$apart FROM (SELECT {first} AS one, {second} AS other$apart FROM entry"
-        f" GROUP BY {first}, {second}$apart) $by",
-    )
+    """Return how many different pairs of values two columns of `entry` have, missing ones among them; up to as many."""
+    return _distinct(ledger, [first, second])
+
+
+def _distinct(ledger: LedgerView, columns: Sequence[str], condition: str = "") -> int:
+    sql = f"SELECT DISTINCT {', '.join(columns)}$apart FROM entry {condition} LIMIT {MOST_DISTINCT + 1}"
+    return min(len(ledger.ask(Question(sql, tuple(map(role_of, columns))))), MOST_DISTINCT + 1)
 
 
 def _one_number(ledger: LedgerView, sql: str) -> int:
     """Return the number that a statement counts; a source without any row answers with none."""
-    rows = ledger.ask(sql)
+    rows = ledger.ask(Question(sql, (SUM,)))
     return int(rows[0][0]) if rows else 0
+
+
+RankedCombination = tuple[tuple[str | None, ...], Counts, list[FamilyCounts]]
+"""The values of a combination, and what is counted about its entries and their families."""
 
 
 class RankedCombinations:
@@ -326,62 +394,71 @@ class RankedCombinations:
     def __init__(self, ledger: LedgerView, columns: Sequence[str], *, min_n: int) -> None:
         self._ledger = ledger
         self._columns = columns
-        self._names = [f"key_{position}" for position in range(len(columns))]
-        named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, self._names, strict=True))
-        ledger.query(
-            f"CREATE OR REPLACE TEMP TABLE combination AS"
-            f" SELECT {named}, COUNT(*) AS entries, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS successes,"
-            f" MIN(first_ord) AS first FROM entry GROUP BY {', '.join(columns)} HAVING COUNT(*) >= ?",
-            [min_n],
-        )
+        self._roles = tuple(map(role_of, columns))
+        self._min_n = min_n
+
+    def _asked(self, over: str) -> list[tuple[Any, ...]]:
+        """Ask something of all combinations: columns c0, c1 … are their entries, successes, first place and values."""
+        keys = ", ".join(self._columns)
+        counts = f"COUNT(*), COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END), MIN(first_ord)"
+        sql = f"SELECT {counts}, {keys} FROM entry GROUP BY {keys}"
+        return self._ledger.ask(Question(sql, (SUM, SUM, MIN, *self._roles), over=over))
 
     def alike(self) -> list[tuple[int, int, int]]:
         """Return successes, entries and how many combinations have these."""
-        return self._ledger.query(
-            "SELECT successes, entries, COUNT(*) FROM combination GROUP BY successes, entries ORDER BY 1, 2"
+        return self._asked(
+            f"SELECT c1, c0, COUNT(*) FROM $answer WHERE c0 >= {self._min_n} GROUP BY 1, 2 ORDER BY 1, 2"
         )
 
     def ranked(
-        self,
-        limit: int,
-        family: str | None,
-        *,
-        lowest: bool = False,
-        prior: tuple[float, float] = (0.0, 0.0),
-    ) -> list[tuple[tuple[str | None, ...], Counts, list[FamilyCounts]]]:
-        """Return the first combinations by rate, the larger first among equals, and their families where there are.
+        self, limit: int, family: str | None, *, prior: tuple[float, float] = (0.0, 0.0)
+    ) -> tuple[list[RankedCombination], list[RankedCombination]]:
+        """Return the first combinations by rate, and the last, the larger first among equals.
 
         `prior` adds so many successes and failures to each, so that a few entries do not make an extreme.
         """
         alpha, beta = prior
-        chosen = (
-            f"SELECT {', '.join(self._names)} FROM combination"
-            f" ORDER BY (? + successes) / (? + entries) {'ASC' if lowest else 'DESC'}, entries DESC, first LIMIT ?"
+        rate = f"({alpha!r}::DOUBLE + c1) / ({alpha + beta!r}::DOUBLE + c0)"
+        enough = f"SELECT * FROM $answer WHERE c0 >= {self._min_n}"
+        highest, lowest = (
+            [row[3:] for row in self._asked(f"{enough} ORDER BY {rate} {order}, c0 DESC, c2 LIMIT {limit}")]
+            for order in ("DESC", "ASC")
         )
-        parameters = [alpha, alpha + beta, limit]
+        described = self._described(list(dict.fromkeys([*highest, *lowest])), family)
+        return [described[key] for key in highest], [described[key] for key in lowest]
+
+    def _described(
+        self, keys: Sequence[tuple[int | None, ...]], family: str | None
+    ) -> dict[tuple[int | None, ...], RankedCombination]:
+        """Return what is counted about the entries of combinations, and about their families where there are."""
+        if not keys:
+            return {}
+        words = tuple(pair for key in keys for pair in zip(map(_words_of, self._columns), key, strict=True))
+        names = [f"key_{position}" for position in range(len(self._columns))]
+        tokens = [
+            "CAST(NULL AS INTEGER)" if number is None else f"$word{position}"
+            for position, (_, number) in enumerate(words)
+        ]
+        width = len(names)
+        listed = ", ".join(f"({', '.join(tokens[at : at + width])})" for at in range(0, len(tokens), width))
         same = " AND ".join(
-            f"e.{column} IS NOT DISTINCT FROM c.{name}"
-            if column in self._ledger.facets.values()
-            else f"c.{name} IS NULL"
-            for column, name in zip(self._columns, self._names, strict=True)
+            f"c.{name} IS NULL" if column == NO_COLUMN else f"e.{column} IS NOT DISTINCT FROM c.{name}"
+            for column, name in zip(self._columns, names, strict=True)
         )
-        entries = f"entry AS e INNER JOIN ({chosen}) AS c ON {same}"
-        listed = "".join(f", c.{name}" for name in self._names)
-        found = self._ledger.query(chosen, parameters)
-        counts = f"SELECT {_COUNTS}{listed} FROM {entries} GROUP BY outcome{listed}"
-        counted = _gathered(self._ledger.query(counts, parameters))
+        entries = f"entry AS e INNER JOIN (VALUES {listed}) AS c({', '.join(names)}) ON {same}"
+        listed_keys = "".join(f", c.{name}" for name in names)
+        counts = f"SELECT {_COUNTS}{listed_keys} FROM {entries} GROUP BY outcome{listed_keys}"
+        counted = _gathered(self._ledger.ask(Question(counts, (*_COUNT_ROLES, *self._roles), words)))
         kinds: dict[tuple[Any, ...], list[FamilyCounts]] = {}
         if family is not None:
-            names = "".join(f", {name}" for name in self._names)
-            kinds = _families_by_key(self._ledger.query(_families_alike(family, names, entries), parameters))
+            kinds = _families_by_key(self._ledger.ask(_families_alike(family, names, self._roles, entries, words)))
         text = partial(text_of, self._ledger)
-        return [(tuple(map(text, self._columns, key)), counted[key], kinds.get(key, [])) for key in found]
+        return {key: (tuple(map(text, self._columns, key)), counted[key], kinds.get(key, [])) for key in keys}
 
 
 def attacks(ledger: LedgerView) -> list[AttackCounts]:
     """Count by dynamic attack: entries it was invoked for, entries it won, requests, blocks where the file tells."""
-    rows = ledger.ask(
-        """
+    sql = """
         SELECT
             attack,
             COUNT(*),
@@ -389,18 +466,14 @@ def attacks(ledger: LedgerView) -> list[AttackCounts]:
             SUM(requests),
             SUM(blocks),
             CASE WHEN COUNT(blocks) > 0 THEN COUNT(CASE WHEN blocks > 0 THEN 1 END) END$apart
-        FROM (
-            SELECT attack, entry_key, BOOL_OR(succeeded) AS won, SUM(requests) AS requests, SUM(blocks) AS blocks$apart
-            FROM counted_row
-            WHERE is_attack
-            GROUP BY attack, entry_key$apart
-        )
+        FROM entry_attack
         GROUP BY attack$apart
-        """
-    )
+    """
     counted = [
         AttackCounts(ledger.word("attack", attack) or UNNAMED_ATTACK, total, won, int(requests), blocks, entries)
-        for attack, total, won, requests, blocks, entries in rows
+        for attack, total, won, requests, blocks, entries in ledger.ask(
+            Question(sql, (word("attack"), SUM, SUM, SUM, SUM, SUM))
+        )
     ]
     return sorted(counted, key=lambda c: c.attack)
 
@@ -410,14 +483,21 @@ def cells(ledger: LedgerView, column: str | None, facet: str) -> list[tuple[int 
 
     An entry without a family is alone: it is given a number below 0.
     """
-    family = "CAST(0 AS INTEGER)" if column is None else f"COALESCE({column}, -1 - entry_key)"
-    return ledger.ask(
-        f"""
+    family = "CAST(0 AS INTEGER)" if column is None else f"COALESCE({column}, -1 - first_ord)"
+    sql = f"""
         SELECT {family} AS family, {facet}, COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END), COUNT(*)$apart
         FROM entry
         GROUP BY {family}, {facet}$apart
-        """
-    )
+    """
+    role = KEY if column is None else role_of(column)
+    found = ledger.ask(Question(sql, (role, role_of(facet), SUM, SUM)))
+
+    def order(cell: tuple[int | None, int | None, int, int]) -> tuple[Any, ...]:
+        of_family, value, *_ = cell
+        known = "" if column in (None, FAMILY) or (of_family or 0) < 0 else text_of(ledger, column or "", of_family)
+        return known or "", 0 if known else of_family, text_of(ledger, facet, value) or ""
+
+    return sorted(found, key=order)
 
 
 FamilyKinds = list[tuple[int, int, int]]
@@ -426,67 +506,63 @@ FamilyKinds = list[tuple[int, int, int]]
 
 def attack_families(ledger: LedgerView, column: str) -> dict[str, FamilyKinds]:
     """Count the families of each dynamic attack: how many have so many entries, and so many that it won."""
-    rows = ledger.ask(
-        f"""
+    sql = f"""
         SELECT COUNT(*), total, won, attack$apart
         FROM (
             SELECT attack, COUNT(*) AS total, COUNT(CASE WHEN won THEN 1 END) AS won$apart
             FROM (
-                SELECT t.attack, t.entry_key, e.family, e.alone, BOOL_OR(t.succeeded) AS won$apart
-                FROM counted_row AS t
+                SELECT t.attack, t.won, t.source, e.family, e.alone
+                FROM entry_attack AS t
                 INNER JOIN ({_entries_in_families(column)}) AS e ON t.entry_key = e.entry_key
-                WHERE t.is_attack
-                GROUP BY t.attack, t.entry_key, e.family, e.alone$apart
             )
             GROUP BY attack, family, alone$apart
         )
         GROUP BY total, won, attack$apart
-        """
-    )
-    return _kinds_by_word(ledger, "attack", rows, UNNAMED_ATTACK)
+    """
+    return _kinds_by_word(ledger, "attack", Question(sql, (SUM, KEY, KEY, word("attack")), family=column))
 
 
-def _kinds_by_word(
-    ledger: LedgerView, column: str, rows: Iterable[tuple[Any, ...]], unnamed: str
-) -> dict[str, FamilyKinds]:
+def _kinds_by_word(ledger: LedgerView, column: str, question: Question, unnamed: str = "") -> dict[str, FamilyKinds]:
+    unnamed = UNNAMED_ATTACK if column == "attack" else unnamed
     found: dict[str, FamilyKinds] = {}
-    for times, total, won, number in rows:
+    for times, total, won, number in ledger.ask(question):
         found.setdefault(ledger.word(column, number) or unnamed, []).append((times, total, won))
-    return found
+    return {name: sorted(kinds) for name, kinds in found.items()}
 
 
 def value_families(ledger: LedgerView, column: str, facet: str, won: int | None, lost: int | None) -> FamilyKinds:
     """Count the families of the entries with one of two values of a facet, and those with the first."""
-    first, second = ("NULL" if number is None else str(number) for number in (won, lost))
-    return ledger.ask(
-        f"""
+    sql = f"""
         SELECT COUNT(*), total, won$apart
         FROM (
-            SELECT COUNT(*) AS total, COUNT(CASE WHEN {facet} = {first} THEN 1 END) AS won$apart
+            SELECT COUNT(*) AS total, COUNT(CASE WHEN {facet} = $word0 THEN 1 END) AS won$apart
             FROM entry
-            WHERE {facet} IN ({first}, {second})
+            WHERE {facet} IN ($word0, $word1)
             GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END$apart
         )
         GROUP BY total, won$apart
-        """
-    )
+    """
+    words = (_words_of(facet), won), (_words_of(facet), lost)
+    return sorted(ledger.ask(Question(sql, (SUM, KEY, KEY), words, column)))
 
 
 def category_families(ledger: LedgerView, column: str, *, flagged_only: bool = False) -> dict[str, FamilyKinds]:
     """Count the families with an entry that guardrails named a category of, see `guardrail_categories`."""
-    rows = ledger.ask(
-        f"""
+    sql = f"""
         SELECT COUNT(*), total, won, category$apart
         FROM (
-            SELECT n.category, e.size AS total, COUNT(DISTINCT n.entry_key) AS won$apart
-            FROM ({_named_categories(flagged_only)}) AS n
-            INNER JOIN ({_entries_in_families(column)}) AS e ON n.entry_key = e.entry_key
-            GROUP BY n.category, e.family, e.alone, e.size$apart
+            SELECT category, size AS total, COUNT(DISTINCT entry_key) AS won$apart
+            FROM (
+                SELECT n.category, n.entry_key, n.source, e.family, e.alone, e.size
+                FROM entry_category AS n
+                INNER JOIN ({_entries_in_families(column)}) AS e ON n.entry_key = e.entry_key
+                {"WHERE n.flagged" if flagged_only else ""}
+            )
+            GROUP BY category, family, alone, size$apart
         )
         GROUP BY total, won, category$apart
-        """
-    )
-    return _kinds_by_word(ledger, "category", rows, "")
+    """
+    return _kinds_by_word(ledger, "category", Question(sql, (SUM, KEY, KEY, word("category")), family=column))
 
 
 def _entries_in_families(column: str) -> str:
@@ -502,20 +578,10 @@ def _entries_in_families(column: str) -> str:
 
 def attacks_blocked_by_flag(ledger: LedgerView) -> list[AttackCounts]:
     """Count by dynamic attack; a block is an entry all of whose attack rows are flagged."""
+    sql = "SELECT attack, COUNT(CASE WHEN all_blocked THEN 1 END)$apart FROM entry_attack GROUP BY attack$apart"
     blocked = {
         ledger.word("attack", attack) or UNNAMED_ATTACK: entries
-        for attack, entries in ledger.query(
-            """
-            SELECT attack, COUNT(CASE WHEN flagged THEN 1 END)
-            FROM (
-                SELECT attack, entry_key, BOOL_AND(blocked) AS flagged
-                FROM counted_row
-                WHERE is_attack
-                GROUP BY attack, entry_key
-            )
-            GROUP BY attack
-            """
-        )
+        for attack, entries in ledger.ask(Question(sql, (word("attack"), SUM)))
     }
     return [
         AttackCounts(c.attack, c.total, c.successes, c.attempts, blocked[c.attack], blocked[c.attack])
@@ -530,25 +596,15 @@ def guardrail_categories(
 
     With `flagged_only`, what only a history names is not counted.
     """
-    rows = ledger.ask(
-        f"""
+    sql = f"""
         SELECT category, COUNT(DISTINCT entry_key)$apart
-        FROM ({_named_categories(flagged_only)})
+        FROM entry_category
+        {"WHERE flagged" if flagged_only else ""}
         GROUP BY category$apart
-        """
-    )
+    """
+    rows = ledger.ask(Question(sql, (word("category"), SUM)))
     named = ((ledger.word("category", number) or "", entries) for number, entries in rows)
     return heapq.nsmallest(most, named, key=lambda c: (-c[1], c[0])), max(0, len(rows) - most)
-
-
-def _named_categories(flagged_only: bool) -> str:
-    flagged = "WHERE t.blocked" if flagged_only else ""
-    return f"""
-        SELECT c.category, t.entry_key, t.source
-        FROM category AS c
-        INNER JOIN counted_row AS t ON c.ord = t.ord
-        {flagged}
-    """
 
 
 def error_kinds(ledger: LedgerView, most: int) -> tuple[list[ErrorKind], int]:
@@ -556,20 +612,18 @@ def error_kinds(ledger: LedgerView, most: int) -> tuple[list[ErrorKind], int]:
 
     Return also how many kinds are left out.
     """
-    rows = ledger.ask(
-        f"""
+    sql = f"""
         SELECT
             error_kind,
-            COUNT(*) AS errored_rows,
+            COUNT(*),
             COUNT(DISTINCT entry_key),
             ARG_MIN(error_text, ord),
-            MIN(ord) AS first_ord$apart
+            MIN(ord)$apart
         FROM counted_row
         WHERE state = {_ERROR}
         GROUP BY error_kind$apart
-        ORDER BY errored_rows DESC, first_ord
-        """
-    )
+    """
+    rows = ledger.ask(Question(sql, (word("error_kind"), SUM, SUM, first_word("error_text"), MIN)))
     return [
         ErrorKind(
             ledger.word("error_kind", kind) or "",
@@ -578,28 +632,154 @@ def error_kinds(ledger: LedgerView, most: int) -> tuple[list[ErrorKind], int]:
             ledger.word("error_text", text) or "",
             ledger.place(first),
         )
-        for kind, count, entries, text, first in rows[:most]
+        for kind, count, entries, text, first in heapq.nsmallest(most, rows, key=lambda row: (-row[1], row[4]))
     ], max(0, len(rows) - most)
 
 
+# -- response times ---------------------------------------------------------------------------------------------
+
+
+_TIMED = """
+    SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time AS seconds$apart
+    FROM counted_row
+    WHERE response_time IS NOT NULL
+"""
+_QUANTILES = (0.5, 0.95)
+_TIMES_AT_ONCE = 20_000
+"""So many different times are looked at one by one; among more, those of interest are looked for."""
+_BUCKETS = 4096
+
+
+class _TimeWindow(Struct):
+    """Where the time of a rank lies among those of a strategy: so many are before `low`, and the window has `count`."""
+
+    attack: int | None
+    is_attack: bool
+    rank: int
+    low: float
+    high: float
+    before: int
+    count: int
+
+    @property
+    def key(self) -> tuple[int | None, bool, float, float]:
+        return self.attack, self.is_attack, self.low, self.high
+
+
 def latency(ledger: LedgerView) -> list[Latency]:
-    """Return median and 95th percentile of the response times by strategy. Quantiles are DuckDB's own."""
-    rows = ledger.ask(
-        """
-        SELECT attack, is_attack, COUNT(*), QUANTILE_CONT(response_time, [0.5, 0.95])$apart
-        FROM (
-            SELECT CASE WHEN is_attack THEN attack END AS attack, is_attack, response_time$apart
-            FROM counted_row
-            WHERE response_time IS NOT NULL
-        )
-        GROUP BY attack, is_attack$apart
-        """
-    )
-    found = [
-        (is_attack, Latency(strategy_name(ledger, attack, is_attack), count, *quantiles))
-        for attack, is_attack, count, quantiles in rows
-    ]
+    """Return median and 95th percentile of the response times by strategy, interpolated between neighbours."""
+    groups = timed_strategies(ledger)
+    few = sum(count for _, _, count, _, _ in groups) <= _TIMES_AT_ONCE
+    times = _every_time(ledger) if few else _times_at_ranks(ledger, groups)
+    found = []
+    for attack, is_attack, count, _, _ in groups:
+        quantiles = []
+        for quantile in _QUANTILES:
+            at = (count - 1) * quantile
+            below, above = (times[attack, is_attack][rank] for rank in (math.floor(at), math.ceil(at)))
+            quantiles.append(below + (above - below) * (at - math.floor(at)))
+        median, most = quantiles
+        found.append((is_attack, Latency(strategy_name(ledger, attack, is_attack), count, median, most)))
     return [times for _, times in sorted(found, key=lambda item: (item[0], item[1].strategy))]
+
+
+_Strategy = tuple[int | None, bool]
+
+
+def timed_strategies(ledger: LedgerView) -> list[tuple[int | None, bool, int, float, float]]:
+    """Return the strategies whose response times are recorded: attack, how many times there are, least and largest."""
+    sql = f"""
+        SELECT attack, is_attack, COUNT(*), MIN(seconds), MAX(seconds)$apart
+        FROM ({_TIMED})
+        GROUP BY attack, is_attack$apart
+    """
+    return ledger.ask(Question(sql, (word("attack"), KEY, SUM, MIN, MAX)))
+
+
+def _every_time(ledger: LedgerView) -> dict[_Strategy, list[float]]:
+    """Return all times in their order, by strategy."""
+    sql = f"SELECT attack, is_attack, seconds, COUNT(*)$apart FROM ({_TIMED}) GROUP BY ALL"
+    found: dict[_Strategy, list[float]] = {}
+    for attack, is_attack, seconds, count in ledger.ask(Question(sql, (word("attack"), KEY, KEY, SUM))):
+        found.setdefault((attack, is_attack), []).extend([seconds] * count)
+    return {strategy: sorted(times) for strategy, times in found.items()}
+
+
+def _times_at_ranks(
+    ledger: LedgerView, groups: Sequence[tuple[int | None, bool, int, float, float]]
+) -> dict[_Strategy, dict[int, float]]:
+    """Return the times that the quantiles lie between, by strategy and rank.
+
+    Windows around them are divided until few times are left in them, so that they are found among any number.
+    """
+    windows = [
+        _TimeWindow(attack, is_attack, rank, low, high, 0, count)
+        for attack, is_attack, count, low, high in groups
+        for rank in {round_((count - 1) * quantile) for quantile in _QUANTILES for round_ in (math.floor, math.ceil)}
+    ]
+    while sum({window.key: window.count for window in windows if window.low < window.high}.values()) > _TIMES_AT_ONCE:
+        _narrow(ledger, windows)
+    wide = list({window.key: None for window in windows if window.low < window.high})
+    counted: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
+    if wide:
+        sql = f"""
+            SELECT w.number, t.seconds, COUNT(*)$apart
+            FROM ({_TIMED}) AS t
+            INNER JOIN {_windows(wide)}
+            GROUP BY w.number, t.seconds$apart
+        """
+        for number, seconds, count in ledger.ask(Question(sql, (KEY, KEY, SUM), _attacks_of(wide))):
+            counted.setdefault(wide[number], []).append((seconds, count))
+    found: dict[_Strategy, dict[int, float]] = {}
+    for window in windows:
+        before, at_rank = window.before, window.low
+        for seconds, count in sorted(counted.get(window.key, ())):
+            if before <= window.rank:
+                at_rank = seconds
+            before += count
+        found.setdefault((window.attack, window.is_attack), {})[window.rank] = at_rank
+    return found
+
+
+def _narrow(ledger: LedgerView, windows: Sequence[_TimeWindow]) -> None:
+    """Divide windows into equal parts, and leave of each the part that its rank is in."""
+    wide = list({window.key: None for window in windows if window.low < window.high})
+    sql = f"""
+        SELECT
+            w.number,
+            LEAST(FLOOR((t.seconds - w.low) / (w.high - w.low) * {_BUCKETS}), {_BUCKETS - 1}) AS bucket,
+            COUNT(*),
+            MIN(t.seconds),
+            MAX(t.seconds)$apart
+        FROM ({_TIMED}) AS t
+        INNER JOIN {_windows(wide)}
+        GROUP BY w.number, bucket$apart
+    """
+    buckets: dict[tuple[Any, ...], list[tuple[float, int, float, float]]] = {}
+    for number, *bucket in ledger.ask(Question(sql, (KEY, KEY, SUM, MIN, MAX), _attacks_of(wide))):
+        buckets.setdefault(wide[number], []).append(tuple(bucket))
+    for window in windows:
+        for _, count, low, high in sorted(buckets.get(window.key, ())):
+            if window.before + count > window.rank:
+                window.low, window.high, window.count = low, high, count
+                break
+            window.before += count
+
+
+def _attacks_of(keys: Sequence[tuple[int | None, bool, float, float]]) -> tuple[tuple[str, int | None], ...]:
+    return tuple(("attack", attack) for attack, *_ in keys)
+
+
+def _windows(keys: Sequence[tuple[int | None, bool, float, float]]) -> str:
+    """Return windows of times as a table, each with its number, joined with the times in them."""
+    listed = ", ".join(
+        f"({number}, CAST($word{number} AS INTEGER), {is_attack}, {low!r}::DOUBLE, {high!r}::DOUBLE)"
+        for number, (_, is_attack, low, high) in enumerate(keys)
+    )
+    return (
+        f"(VALUES {listed}) AS w(number, attack, is_attack, low, high) ON t.is_attack = w.is_attack"
+        " AND t.attack IS NOT DISTINCT FROM w.attack AND t.seconds BETWEEN w.low AND w.high"
+    )
 
 
 def strategy_name(ledger: LedgerView, attack: int | None, is_attack: bool) -> str:
@@ -612,9 +792,8 @@ def attempts_to_success(ledger: LedgerView, *, answered: bool = False) -> list[A
     `answered` leaves out requests that ended in an error.
     """
     lost = "lost" if answered else "0"
-    rows = ledger.ask(
-        f"""
-        SELECT first_success, COUNT(*)$apart
+    sql = f"""
+        SELECT CAST(first_success AS BIGINT), COUNT(*)$apart
         FROM (
             SELECT entry_key, MIN(made_before + success_at) AS first_success$apart
             FROM (
@@ -638,10 +817,8 @@ def attempts_to_success(ledger: LedgerView, *, answered: bool = False) -> list[A
             GROUP BY entry_key$apart
         )
         GROUP BY first_success$apart
-        ORDER BY first_success
-        """
-    )
-    return [AttemptsToSuccess(int(at), n) for at, n in rows]
+    """
+    return [AttemptsToSuccess(int(at), n) for at, n in sorted(ledger.ask(Question(sql, (KEY, SUM))))]
 
 
 class GivenUp(Struct, frozen=True):
@@ -661,9 +838,8 @@ def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
 
     An entry that nothing judged is left out: nobody knows whether it succeeded.
     """
-    rows = ledger.ask(
-        f"""
-        SELECT e.requests - t.lost AS spent, t.errored, t.unknown, COUNT(*)$apart
+    sql = f"""
+        SELECT CAST(e.requests - t.lost AS BIGINT) AS spent, t.errored, t.unknown, COUNT(*)$apart
         FROM entry AS e
         INNER JOIN (
             SELECT
@@ -676,9 +852,8 @@ def attempts_given_up(ledger: LedgerView) -> list[GivenUp]:
         ) AS t ON e.entry_key = t.entry_key
         WHERE e.outcome NOT IN ({_SUCCESS}, {_UNJUDGED})
         GROUP BY spent, t.errored, t.unknown$apart
-        ORDER BY spent, t.errored, t.unknown
-        """
-    )
+    """
+    rows = sorted(ledger.ask(Question(sql, (KEY, KEY, KEY, SUM))))
     return [GivenUp(int(spent), errored, entries, unknown) for spent, errored, unknown, entries in rows]
 
 
@@ -704,16 +879,16 @@ def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[Repe
     The row of a case of a run has each. With the `column` of families, entries of different families are kept apart; an
     entry without one has a number below 0 of its own.
     """
-    rows = ledger.ask("SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM counted_row WHERE NOT is_attack $by")
+    tried = "SELECT COUNT(*), COALESCE(MAX(tries), 0)$apart FROM counted_row WHERE NOT is_attack $by"
+    rows = ledger.ask(Question(tried, (SUM, MAX)))
     standard, tries = rows[0] if rows else (0, 0)
     if tries < 2 and standard == _one_number(ledger, "SELECT COUNT(*)$apart FROM entry WHERE has_standard $by"):
         return []
-    family = "NULL" if column is None else "COALESCE(variant_of, -1 - entry_key)"
-    joined = (
-        "" if column is None else f" LEFT JOIN (SELECT entry_key, {column} AS variant_of FROM entry) USING (entry_key)"
-    )
-    rows = ledger.ask(
-        f"""
+    family, joined = "NULL", ""
+    if column is not None:
+        family = "COALESCE(variant_of, -1 - first_ord)"
+        joined = f" LEFT JOIN (SELECT entry_key, {column} AS variant_of, first_ord FROM entry) USING (entry_key)"
+    sql = f"""
         SELECT COUNT(*), attempts, successes, after_success, family$apart
         FROM (
             SELECT
@@ -741,48 +916,53 @@ def repeated_entries(ledger: LedgerView, column: str | None = None) -> list[Repe
             GROUP BY entry_key$apart
         )
         GROUP BY attempts, successes, after_success, family$apart
-        ORDER BY attempts, successes, after_success, family
-        """
-    )
+    """
+    role = KEY if column is None else role_of(column)
+
+    def order(row: tuple[int, int, int, bool, int | None]) -> tuple[Any, ...]:
+        *_, number = row
+        name = "" if role == KEY or (number or 0) < 0 else text_of(ledger, column or "", number)
+        return row[1], row[2], row[3], name or "", 0 if name else number or 0
+
+    rows = sorted(ledger.ask(Question(sql, (SUM, KEY, KEY, KEY, role))), key=order)
     return [RepeatedEntries(*row) for row in rows]
 
 
 def flaky_cases(ledger: LedgerView, limit: int) -> list[FlakyCase]:
     """Return the cases of a run of tests that passed in some attempts and failed in others, the least steady first."""
-    rows = ledger.query(
-        """
-        SELECT parent_id, ord, tries_won, tries
+    sql = f"""
+        SELECT ABS(2 * tries_won - tries) / tries AS steadiness, ord, parent_id, tries_won, tries
         FROM counted_row
         WHERE tries_won > 0 AND tries_won < tries
-        ORDER BY ABS(2 * tries_won - tries) / tries, ord
-        LIMIT ?
-        """,
-        [limit],
-    )
+        ORDER BY 1, 2
+        LIMIT {limit}
+    """
+    rows = ledger.ask(Question(sql, (KEY, KEY, word("parent_id"), KEY, KEY), limit=limit))
     return [
         FlakyCase(ledger.word("parent_id", name) or "", ledger.place(ord_), int(won), int(tries))
-        for name, ord_, won, tries in rows
+        for _, ord_, name, won, tries in rows
     ]
 
 
 def failures_with_text(ledger: LedgerView) -> int:
     """Count failed entries with a failed row whose answer is a text."""
-    rows = ledger.query(
+    return _one_number(
+        ledger,
         f"""
         SELECT COUNT(DISTINCT e.entry_key)
         FROM entry AS e
         INNER JOIN counted_row AS t ON e.entry_key = t.entry_key
         WHERE e.outcome = {_FAILURE} AND t.state = {_FAILURE} AND t.answer = {AnswerKind.TEXT}
-        """
+        """,
     )
-    return int(rows[0][0])
 
 
 def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:
     """Count judged rows by the kind of their answer, see `schema.AnswerKind`."""
-    rows = ledger.ask(
+    sql = (
         f"SELECT answer, COUNT(*)$apart FROM counted_row WHERE state IN ({_SUCCESS}, {_FAILURE}) GROUP BY answer$apart"
     )
+    rows = ledger.ask(Question(sql, (KEY, SUM)))
     return {int(answer): int(count) for answer, count in rows}
 
 
@@ -791,10 +971,11 @@ def kinds_of_answers(ledger: LedgerView) -> dict[int, int]:
 
 def has_several_judges(ledger: LedgerView) -> bool:
     """Return whether verdicts of more than one judge are recorded of any row."""
-    return bool(ledger.query("SELECT 1 FROM verdict GROUP BY ord HAVING COUNT(DISTINCT judge) > 1 LIMIT 1"))
+    sql = "SELECT 1 FROM verdict GROUP BY ord HAVING COUNT(DISTINCT judge) > 1 LIMIT 1"
+    return bool(ledger.ask(Question(sql, (KEY,))))
 
 
-_COMPARED = """
+COMPARED = """
     WITH latest AS (
         SELECT ord, attempt, judge, ARG_MAX(decision, given) AS decision, ARG_MAX(score, given) AS score
         FROM verdict
@@ -812,7 +993,7 @@ are the answers, and not the row as a whole."""
 
 def verdicts_compared(ledger: LedgerView) -> Iterator[tuple[int, int, str, bool | None, float | None]]:
     """Yield the verdicts on answers that several judges may have judged: place, request, judge, decision and score."""
-    rows = ledger.query(f"{_COMPARED} SELECT ord, attempt, judge, decision, score FROM compared ORDER BY 1, 2, 3")
+    rows = ledger.query(f"{COMPARED} SELECT ord, attempt, judge, decision, score FROM compared ORDER BY 1, 2, 3")
     for place, attempt, judge, decision, score in rows:
         yield place, attempt, str(ledger.word("judge", judge)), decision, score
 
@@ -821,7 +1002,7 @@ def verdict_pairs(ledger: LedgerView) -> dict[tuple[str, str], list[list[int]]]:
     """Count the verdicts that two judges gave on the same answer, for each two: failure before success, twice."""
     rows = ledger.query(
         f"""
-        {_COMPARED}
+        {COMPARED}
         SELECT a.judge, b.judge, a.decision, b.decision, COUNT(*)
         FROM compared AS a
         INNER JOIN compared AS b ON a.ord = b.ord AND a.attempt = b.attempt AND a.judge < b.judge

@@ -1,7 +1,6 @@
 -- Folds placed rows into entries, each with exactly one outcome.
 --
--- In: attempt, history, marked, resolved. Out: counted_row, one row per row that counts, and entry, one row per unique entry, with its facets.
--- Portable subset only: the same statements run on Spark.
+-- In: attempt, history, marked, resolved, blocking_kind, source_with_history. Out: counted_row, one row per row that counts, and entry, one row per unique entry, with its facets.
 
 -- Sums are cast: engines give them types of their own, some of which no file can hold.
 
@@ -17,11 +16,7 @@ SELECT
     MIN(CASE WHEN h.state = $success THEN h.first_at END) AS first_success,
     CAST(SUM(h.times) AS BIGINT) AS items
 FROM history AS h
-LEFT JOIN (
-    SELECT DISTINCT source, error_kind
-    FROM attempt
-    WHERE guardrail AND error_kind IS NOT NULL
-) AS b ON h.source = b.source AND h.error_kind = b.error_kind
+LEFT JOIN blocking_kind AS b ON h.source = b.source AND h.error_kind = b.error_kind
 GROUP BY h.ord;
 
 -- With a history, the row's own state is only its summary: what its requests met is what counts. An attack that
@@ -73,7 +68,7 @@ SELECT
 FROM marked AS a
 LEFT JOIN resolved AS r ON a.ord = r.ord
 LEFT JOIN history_fold AS h ON a.ord = h.ord
-LEFT JOIN (SELECT DISTINCT source FROM history) AS s ON a.source = s.source
+LEFT JOIN source_with_history AS s ON a.source = s.source
 WHERE r.kept IS NULL OR r.kept;
 
 -- What is counted about an entry: its outcome, whether a standard attempt succeeded, and whether any was blocked.

@@ -1,30 +1,8 @@
 -- Counts, for ordered pairs of sources, how many rows of the first stand in the second.
 --
--- In: attempt, and the sources that hold rejudged rows. Out: rows (source, other, found, found_with_verdict,
---     found_timed), for pairs that share anything and of which the first is rejudged or shares a timed row.
--- Nobody asks about other pairs, and there may be many: all files that say only true or false share all their rows.
-WITH timed AS (
-    SELECT DISTINCT a.source, b.source AS other
-    FROM attempt AS a
-    INNER JOIN attempt AS b
-        ON
-            a.source <> b.source
-            AND a.response_time = b.response_time
-            AND a.text_hash = b.text_hash
-            AND a.response_hash = b.response_hash
-            AND a.parent_id = b.parent_id
-),
-
-linked AS MATERIALIZED (
-    SELECT source, other
-    FROM timed
-    UNION
-    SELECT r.source, o.source AS other
-    FROM (SELECT DISTINCT source FROM attempt WHERE source IN ($rejudged)) AS r
-    INNER JOIN (SELECT DISTINCT source FROM attempt) AS o ON r.source <> o.source
-),
-
-first_rows AS MATERIALIZED (
+-- In: attempt, linked (the pairs). Out: rows (source, other, found, found_with_verdict, found_timed), for pairs that
+--     share anything.
+WITH first_rows AS MATERIALIZED (
     SELECT a.*, l.other
     FROM attempt AS a
     INNER JOIN linked AS l ON a.source = l.source

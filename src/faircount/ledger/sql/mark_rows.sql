@@ -1,15 +1,22 @@
 -- Finds for every row the run it comes from, the id of its entry, and whether it is part of a dynamic attack.
 --
--- In: attempt (one row per recorded line), origin_key (source, origin -> the run that a row comes from).
+-- In: attempt (one row per recorded line), origin_key (source, origin -> the run that a row comes from), ghost (ids that
+--     rows of other parts have).
 -- Out: marked (attempt with origin_key, is_attack and entry_id).
--- Portable subset only: the same statements run on Spark.
 
 -- An id that ends like an attack row's, on a row that names no attack, belongs to an attack only if the entry
 -- that it would belong to exists in the same file.
 CREATE TABLE named_parent AS
-SELECT DISTINCT source, COALESCE(own_id, parent_id) AS id
-FROM attempt
-WHERE mark = 0 AND COALESCE(own_id, parent_id) IN (SELECT parent_id FROM attempt WHERE mark = 2);
+SELECT DISTINCT source, id
+FROM (
+    SELECT source, COALESCE(own_id, parent_id) AS id
+    FROM attempt
+    WHERE mark = 0
+    UNION ALL
+    SELECT source, id
+    FROM ghost
+) AS named
+WHERE id IN (SELECT parent_id FROM attempt WHERE mark = 2);
 
 CREATE VIEW marked AS
 SELECT

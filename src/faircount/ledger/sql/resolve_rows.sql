@@ -4,7 +4,6 @@
 --     suspected (entries with several rows of a kind), source_preference (whose verdict stands when several files record the same attempt).
 -- Out: row_history, which remembers why a row was left out or kept apart, and resolved (ord -> kept, entry_key) for
 --     those rows alone.
--- Portable subset only: the same statements run on Spark.
 
 CREATE TABLE suspect AS
 SELECT
@@ -27,13 +26,13 @@ SELECT
         PARTITION BY
             a.origin_key, a.entry_id, a.is_attack, a.attack, a.text_hash, a.response_hash, a.response_time, a.requests,
             a.error_text, $case_signature
-        ORDER BY s.preference DESC, a.source DESC
+        ORDER BY s.preference DESC, a.source DESC, a.ord
     ) AS preferred_source,
     FIRST_VALUE(a.decision) OVER (
         PARTITION BY
             a.origin_key, a.entry_id, a.is_attack, a.attack, a.text_hash, a.response_hash, a.response_time, a.requests,
             a.error_text, $case_signature
-        ORDER BY s.preference DESC, a.source DESC
+        ORDER BY s.preference DESC, a.source DESC, a.ord
     ) AS preferred_decision
 FROM marked AS a
 INNER JOIN suspected AS g ON a.origin_key = g.origin_key AND a.entry_id = g.entry_id
