@@ -19,13 +19,14 @@ from xxhash import xxh3_128_digest
 from faircount import Analysis, analyze
 from faircount.analysis import summary
 from faircount.app.cli import main
-from faircount.io import streams
+from faircount.io import streams, version_of
 from faircount.ledger import store
 from faircount.readers import (
     FOLDER_VARIABLE,
     SECRET_BYTES,
     Cache,
     ContentHash,
+    ReadAs,
     ReadOptions,
     Secret,
     SpikeeReader,
@@ -390,7 +391,9 @@ def test_ranges_of_several_processes_have_the_identity_of_the_file(
     size = Path(path).stat().st_size
     digests: list[bytes] = []
     for start in range(0, size, 500):
-        part = loading._FileRange(path, start, min(start + 500, size), ReadOptions(), secret)
+        part = loading._FileRange(
+            path, start, min(start + 500, size), ReadOptions(), ReadAs(), secret, version_of(path)
+        )
         digests += loading._read_range(SpikeeReader(), part).digests
     assert streams.identity(digests, secret) == identity_of_file(path, secret)
 

@@ -802,7 +802,7 @@ EXAMPLES = re.findall(rf"((?:{BLOCK})+)\| line [^\n]*\n\|-[^\n]*\n((?:\|[^\n]*\n
 
 
 def test_the_page_has_examples() -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example[1])

@@ -213,7 +213,7 @@ def test_a_folder_without_datasets_is_named(cli: Cli, tmp_path: Path) -> None:
         ("--throttle 0.5", "--requests-per-minute"),
         ("--tag x", "--journal"),
         ("--resume-file results_x.jsonl", "faircount resume"),
-        ("--auto-resume", "faircount resume"),
+        ("--auto-resume", "--resume-if-exists"),
     ],
 )
 @pytest.mark.parametrize("verb", ["run", "plan"])

@@ -36,10 +36,17 @@ from faircount.readers.journals import ResumedRecord as ResumedRecord
 from faircount.readers.journals import RetryRecord as RetryRecord
 from faircount.readers.journals import RunRecord as RunRecord
 from faircount.readers.journals import State as State
+from faircount.readers.journals import UsageRecord as UsageRecord
 from faircount.readers.journals import VerdictRecord as VerdictRecord
 from faircount.readers.journals import decode as decode
 from faircount.readers.journals import decode_record as decode_record
 from faircount.readers.journals import encode_record as encode_record
+from faircount.readers.label_log import DrawRecord as DrawRecord
+from faircount.readers.label_log import GivenLabel as GivenLabel
+from faircount.readers.label_log import LabelLog as LabelLog
+from faircount.readers.label_log import LabelRecord as LabelRecord
+from faircount.readers.label_log import LabelsRecord as LabelsRecord
+from faircount.readers.label_log import RetractionRecord as RetractionRecord
 from faircount.readers.label_types import Columns as Columns
 from faircount.readers.label_types import DataProblemKind as DataProblemKind
 from faircount.readers.label_types import Labelled as Labelled
@@ -58,6 +65,9 @@ from faircount.readers.labels import read_labels as read_labels
 from faircount.readers.labels import saved_row as saved_row
 from faircount.readers.loading import PARALLEL_FROM_BYTES as PARALLEL_FROM_BYTES
 from faircount.readers.loading import Loader as Loader
+from faircount.readers.pieces import LocalCrew as LocalCrew
+from faircount.readers.pieces import ReadInParts as ReadInParts
+from faircount.readers.pieces import pieces_of as pieces_of
 from faircount.readers.promptfoo import PromptfooReader as PromptfooReader
 from faircount.readers.raw_rows import Origin as Origin
 from faircount.readers.raw_rows import RawReader as RawReader

@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from faircount.core.errors import InputError
 from faircount.core.model import ToolFigure
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.documents import DamagedDocument, JsonDocument
+from faircount.io.files import is_local_folder
 from faircount.io.lenient_json import BadLine
 from faircount.io.streams import Stream, open_bytes, split_member
 from faircount.ledger.schema import Fields
@@ -130,7 +130,7 @@ class AgentDojoReader(ToolReader):
 
     def sniff(self, probe: Probe) -> bool:
         """Return whether a file is one of AgentDojo's, or one of the first files in a folder and below is."""
-        if not probe.head and Path(probe.path).is_dir():
+        if not probe.head and is_local_folder(probe.path):
             return not _holds_other_data(probe.path) and any(
                 keys_of(_head(path)) >= _KEYS for path in islice(_first_files(probe.path), _FILES_LOOKED_AT)
             )
@@ -138,7 +138,7 @@ class AgentDojoReader(ToolReader):
 
     def place(self, path: str, line: int) -> str:
         """Return the file that a row of a folder is, and its only line."""
-        if not Path(path).is_dir():
+        if not is_local_folder(path):
             return f"{path}:{line}"
         files = self._listings.get(path) or self._listed(path)
         return f"{path.rstrip('/')}/{files[line - 1]}:1" if 0 < line <= len(files) else f"{path}:{line}"
@@ -146,7 +146,7 @@ class AgentDojoReader(ToolReader):
     def runs(self, stream: Stream) -> list[str]:
         """Return the subfolders of a folder, where each of them is another pipeline's, as AgentDojo writes them."""
         folder, _ = split_member(stream.path)
-        if not Path(folder).is_dir():
+        if not is_local_folder(folder):
             return []
         files = self._listed(folder)
         first: dict[str, str] = {}
@@ -170,7 +170,7 @@ class AgentDojoReader(ToolReader):
         """Yield a record for each file of a folder that has a place in a rate, in the order of their names."""
         folder, _ = split_member(file.stream.path)
         averages: dict[tuple[str, str, str], _Average] = {}
-        if Path(folder).is_dir():
+        if is_local_folder(folder):
             names = self._listed(folder)
             file.aim = file.read_as.aim or (ATTACK if any(_is_attacked(f"{folder}/{one}") for one in names) else TASK)
             tasks = self._tasks_in(file, folder, names)

@@ -25,6 +25,7 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest, xxh3_128_hexdigest
 
 from faircount.core.findings import Notes
 from faircount.core.model import Source
+from faircount.io.files import size_of
 from faircount.io.streams import SECRET_BYTES, Secret, file_of, identity_of_file
 from faircount.ledger import engine
 from faircount.ledger.engine import DuckDB, StoredTables
@@ -127,14 +128,14 @@ class Cache:
         If there may be something, `meanwhile` is called before the file is looked at, which takes a moment.
         """
         try:
-            size = file_of(path).stat().st_size
+            size = size_of(file_of(path))
             if not any(self.folder.glob(f"{size}-*")):
                 return None
             secret = self.secret()
             if secret is None:
                 return None
             meanwhile()
-            return _load(self.folder / _name(size, identity_of_file(str(file_of(path)), secret), how), path)
+            return _load(self.folder / _name(size, identity_of_file(file_of(path), secret), how), path)
         except OSError:
             return None
 

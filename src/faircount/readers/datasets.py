@@ -10,7 +10,6 @@ import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.core.options import MAX_LINE_BYTES
 from faircount.io import lenient_json as loose
+from faircount.io.files import open_binary
 from faircount.io.lenient_json import BadLine
 from faircount.io.records import RecordBatch, Records, RecordType, all_fields, report_to, some_fields
 from faircount.ledger.schema import Lexicon, id_number
@@ -203,10 +203,10 @@ class Dataset:
 
     def _lines_at_their_places(self, rows: Iterable[int]) -> Iterator[bytes]:
         try:
-            with Path(self.path).open("rb", buffering=0) as file:
+            with open_binary(self.path) as file:
                 for row in rows:
                     file.seek(self._offsets[row])
-                    yield file.read(self._lengths[row])
+                    yield file.read(self._lengths[row]) or b""
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read: {error.strerror or error}") from error
 

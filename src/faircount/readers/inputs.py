@@ -6,7 +6,6 @@ A file that was given twice, under whatever spelling, is found out here, before 
 from __future__ import annotations
 
 import glob
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,19 @@ from msgspec.structs import replace
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import clip_middle
 from faircount.io import lenient_json as loose
-from faircount.io.streams import STDIN, split_member
+from faircount.io.files import (
+    SCHEMES,
+    has_other_scheme,
+    is_address,
+    is_file,
+    is_folder,
+    list_files,
+    list_folder,
+    look_again,
+    place_key,
+    size_of,
+)
+from faircount.io.streams import STDIN, sha256_of, split_member
 from faircount.readers.registry import TABLE, ReadAs, is_run_folder, open_stream, read_as_of, runs_in, set_read_as
 
 RESULT_PREFIX = "results_"
@@ -42,6 +53,7 @@ def expand(files: Sequence[str], read_as: ReadAs | None = None, *, split: bool =
     results are not to be `split`.
     """
     found: list[str] = []
+    look_again(files)
     for name in files:
         found += _expand_file(name, read_as)
     if found.count(STDIN) > 1:
@@ -56,17 +68,23 @@ def expand(files: Sequence[str], read_as: ReadAs | None = None, *, split: bool =
 
 
 def _expand_file(name: str, read_as: ReadAs | None) -> list[str]:
-    if name == STDIN or Path(name).is_file() or split_member(name)[1] is not None:
+    if name == STDIN or is_file(name):
         return [name]
-    if Path(name).is_dir():
-        return results_in(name, read_as)[0]
-    if glob.has_magic(name):
-        found = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())
+    pattern = glob.has_magic(name)
+    # At an address, each of these is a request; a pattern is nothing else there.
+    if not (pattern and is_address(name)):
+        if is_folder(name):
+            return results_in(name, read_as)[0]
+        if split_member(name)[1] is not None:
+            return [name]
+    if pattern:
+        found = list_files(name)
         if not found:
             raise InputError(f"{name}: no file matches")
         return found
-    if not Path(name).exists():
-        raise InputError(f"{name}: no such file")
+    if is_address(name) or not Path(name).exists():
+        known = f"; addresses begin with {', '.join(f'{one}://' for one in SCHEMES)}" if has_other_scheme(name) else ""
+        raise InputError(f"{name}: no such file{known}")
     return [name]
 
 
@@ -79,13 +97,14 @@ def results_in(folder: str, read_as: ReadAs | None = None) -> tuple[list[str], l
         return [str(Path(folder))], []  # without a slash at the end
     results: list[str] = []
     others: list[str] = []
-    for path in sorted(Path(folder).iterdir()):
-        if path.is_file() and not path.name.startswith("."):
-            set_read_as(str(path), read_as)
-            if _holds_results(str(path)):
-                results.append(str(path))
+    for path in list_folder(folder):
+        name = Path(path).name
+        if not name.startswith("."):
+            set_read_as(path, read_as)
+            if _holds_results(path):
+                results.append(path)
             else:
-                others.append(path.name)
+                others.append(name)
     if not results:
         raise InputError(f"{folder}: no result files" + (f", only {listed(others)}" if others else ""))
     return results, others
@@ -127,18 +146,18 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 def expand_folder(folder: str) -> list[str]:
     """Return the result files of a folder, by name."""
-    if not Path(folder).is_dir():
+    if not is_folder(folder):
         raise InputError(f"{folder}: no such folder")
     if is_run_folder(folder):
         return expand([folder])
     found = sorted(
-        path.name
-        for path in Path(folder).iterdir()
-        if path.name.startswith(RESULT_PREFIX) and path.name.endswith(RESULT_SUFFIXES) and path.is_file()
+        path
+        for path in list_folder(folder)
+        if Path(path).name.startswith(RESULT_PREFIX) and path.endswith(RESULT_SUFFIXES)
     )
     if not found:
         raise InputError(f"{folder}: no file whose name starts with {RESULT_PREFIX} and ends with .jsonl, .gz or .zst")
-    return [str(Path(folder) / name) for name in found]
+    return found
 
 
 def distinct(paths: Sequence[str]) -> list[Input]:
@@ -146,7 +165,7 @@ def distinct(paths: Sequence[str]) -> list[Input]:
     kept: dict[str, list[str]] = {}
     by_identity: dict[object, str] = {}
     for path in paths:
-        first = by_identity.setdefault(path if path == STDIN else os.path.realpath(path), path)
+        first = by_identity.setdefault(path if path == STDIN else place_key(path), path)
         kept.setdefault(first, []).append(path)
     for copy, original in _same_content(list(kept)):
         kept[original] += kept.pop(copy)
@@ -158,11 +177,11 @@ def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
     copies: list[tuple[str, str]] = []
     by_size: dict[int, list[str]] = {}
     for path in paths:
-        if path != STDIN and Path(path).is_file() and (size := Path(path).stat().st_size):
+        if path != STDIN and is_file(path) and (size := size_of(path)):
             by_size.setdefault(size, []).append(path)
     for same_size in by_size.values():
         if len(same_size) > 1:
-            originals: dict[bytes, str] = {}
+            originals: dict[str, str] = {}
             for path in same_size:
                 original = originals.setdefault(_digest(path), path)
                 if original != path:
@@ -170,11 +189,8 @@ def _same_content(paths: Sequence[str]) -> list[tuple[str, str]]:
     return copies
 
 
-def _digest(path: str) -> bytes:
-    import hashlib
-
+def _digest(path: str) -> str:
     try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        return sha256_of(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error

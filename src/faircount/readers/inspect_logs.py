@@ -19,6 +19,7 @@ from xxhash import xxh3_64_hexdigest
 from faircount.core.findings import counted
 from faircount.core.text import clip, replace_surrogates, visible
 from faircount.core.verdict import Decision, Verdict
+from faircount.io.files import local_file
 from faircount.io.streams import is_compressed, is_stored, split_member
 from faircount.io.zip_members import ZIP_MAGIC, ZipMembers
 from faircount.ledger.schema import Fields
@@ -75,7 +76,7 @@ class InspectReader(ToolReader):
         if _MEMBER_IN_HEAD.search(probe.head) is not None:
             return True
         path, _ = split_member(probe.path)
-        return is_stored(path) and not is_compressed(path) and bool(sample_names(path))
+        return is_stored(path) and not is_compressed(path) and bool(sample_names(local_file(path)))
 
     def records(self, file: ToolFile) -> Iterator[ToolRecord]:
         """Yield a record for each sample and epoch, in the order of the archive's directory or of the document."""
@@ -92,7 +93,7 @@ class InspectReader(ToolReader):
     def place(self, path: str, line: int) -> str:
         """Return where a sample is: its member of the archive, or its number in the document."""
         stored, _ = split_member(path)
-        names = sample_names(stored) if is_stored(stored) and not is_compressed(stored) else ()
+        names = sample_names(local_file(stored)) if is_stored(stored) and not is_compressed(stored) else ()
         return f"{path}!{visible(names[line - 1])}" if 0 < line <= len(names) else f"{path}!samples/{line}"
 
 

@@ -19,6 +19,7 @@ from faircount.core.errors import UsageError
 from faircount.core.verdict import Decision
 from faircount.io.columns import ID_NAMES, ColumnFinder, Role, plain, read_map
 from faircount.io.records import RECORDS_SAMPLED, Records, Report, Sha256, column_names, some_values, without_surrogates
+from faircount.readers.label_log import FILE, ID, LABEL, Adjudicated, LoggedLabels, is_label_log
 from faircount.readers.label_types import (
     DEFAULT_THRESHOLD,
     Columns,
@@ -78,13 +79,15 @@ _NOTE = "notes."
 class LabelFile(Struct, frozen=True):
     """A file of labels: its name as it was given, where its bytes are, and which of its columns are read.
 
-    `more` are the columns that say more of an attempt, each with its role.
+    `more` are the columns that say more of an attempt, each with its role. `is_log` says that labels were added to it
+    one by one, see `label_log`.
     """
 
     name: str
     path: str
     columns: Columns
     more: tuple[tuple[str, str], ...] = ()
+    is_log: bool = False
 
     @property
     def wanted(self) -> list[str]:
@@ -93,12 +96,15 @@ class LabelFile(Struct, frozen=True):
         named = [columns.text, columns.prompt, columns.item, columns.file, *columns.labels]
         return list(dict.fromkeys([*(name for name in named if name is not None), *(name for _, name in self.more)]))
 
-    def records(self, report: Report, max_line: int, digest: Sha256 | None = None) -> Records[Sequence[Any]]:
+    def records(self, report: Report, max_line: int, digest: Sha256 | None = None) -> LabelRecords:
         """Return the records of the file: the values of the wanted columns."""
+        if self.is_log:
+            return LoggedLabels(self.path, self.wanted, report, name=self.name, max_line=max_line, digest=digest)
         kind = some_values(self.wanted, self.columns.labels)
         return Records(self.path, kind, report, name=self.name, max_line=max_line, digest=digest)
 
 
+LabelRecords = Records[Sequence[Any]] | LoggedLabels
 _ROLES = {"text": "text", "response": "text", "prompt": "prompt", "label": "label", "id": "id"}
 
 
@@ -118,6 +124,10 @@ def _asked_for(options: LabelOptions) -> dict[str, tuple[str, ...]]:
 
 def label_file(name: str, path: str, options: LabelOptions, results: Container[str] = ()) -> LabelFile:
     """Choose the columns of a file of labels; `results` has the names of the results files whose rows they name."""
+    if is_label_log(path, name, options.max_line):
+        if options.text_needed and not options.results:
+            raise UsageError(f"{name}: has labels of rows and no responses; name the result files with --results")
+        return LabelFile(name, path, Columns((LABEL,), item=ID, file=FILE if options.results else None), is_log=True)
     names, all_known = column_names(path, name=name, max_line=options.max_line)
     finder = ColumnFinder(name, names, all_known=all_known)
     asked, mapped = _asked_for(options), dict(read_map(options.map, _ROLES))
@@ -196,7 +206,7 @@ def _more_columns(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 HIT_WORDS = ("hit", "true", "t", "yes", "y", "positive", "success")
 PASS_WORDS = ("pass", "false", "f", "no", "n", "negative", "failure")
-UNRATED_WORDS = ("", "na", "n/a", "nan", "none", "null", "unresolved")
+UNRATED_WORDS = ("", "na", "n/a", "nan", "none", "null", "unresolved", "unclear")
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_WORD = 64
@@ -241,7 +251,7 @@ class LabelTally(Struct):
         for reason in labels.wrong:
             problems.add(DataProblemKind.BAD_LABEL, reason, place)
 
-    def source(self, file: LabelFile, records: Records[Any], digest: Sha256, unused: int = 0) -> LabelSource:
+    def source(self, file: LabelFile, records: LabelRecords, digest: Sha256, unused: int = 0) -> LabelSource:
         """Return the counts of a file that was read to its end."""
         hits, passes, ties, unlabelled = self.states
         return LabelSource(
@@ -304,6 +314,8 @@ class LabelReader:
             scored = scored or score
             ratings.append((rater, _OPPOSITE[decision] if self._invert else decision))
         label, state = _together([decision for _, decision in ratings])
+        if isinstance(values, Adjudicated):
+            label, state = _together([_OPPOSITE[values.decision] if self._invert else values.decision])
         if wrong:
             label, state = None, LabelState.UNLABELLED
         odd = bool(wrong) or scored or state is LabelState.TIE

@@ -31,7 +31,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.interrupts import uninterrupted
 from faircount.io.columns import listed
-from faircount.io.records import Records, Sha256, without_surrogates
+from faircount.io.records import Sha256, without_surrogates
 from faircount.io.streams import STDIN
 from faircount.ledger.schema import RowMark
 from faircount.readers import inputs
@@ -46,7 +46,15 @@ from faircount.readers.label_types import (
     LabelState,
     ResultsSource,
 )
-from faircount.readers.label_values import LabelFile, LabelReader, LabelTally, RecordLabels, attempt_fields, label_file
+from faircount.readers.label_values import (
+    LabelFile,
+    LabelReader,
+    LabelRecords,
+    LabelTally,
+    RecordLabels,
+    attempt_fields,
+    label_file,
+)
 from faircount.readers.raw_rows import RawReader, RawRow, values_decoder, values_of
 from faircount.readers.registry import open_stream
 from faircount.readers.result_rows import mark_of, parent_id_of
@@ -111,6 +119,11 @@ class Labels:
     def has_text(self) -> bool:
         """Whether any file has a column of responses; raters can agree without one, judges need it."""
         return bool(self._results) or any(file.columns.text is not None for file in self._files)
+
+    @property
+    def drawn_by_verdict(self) -> bool:
+        """Whether any file says itself that what was labelled was drawn by the verdicts of the results."""
+        return any(file.is_log for file in self._files)
 
     @property
     def sources(self) -> tuple[LabelSource, ...]:
@@ -457,7 +470,7 @@ class _Index:
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
-    def _read_labels(self, number: int, file: LabelFile) -> tuple[LabelFile, Sha256, Records[Any], int]:
+    def _read_labels(self, number: int, file: LabelFile) -> tuple[LabelFile, Sha256, LabelRecords, int]:
         columns, digest, names = file.columns, Sha256(), file.wanted
         records = file.records(self.problems.of_records(file.name), self._options.max_line, digest)
         labels_of = itemgetter(*map(names.index, columns.labels))
@@ -466,10 +479,12 @@ class _Index:
         read = LabelReader(columns.labels, self._options).labels_of
         total = 0
         for line, values in records:
+            results_file = "" if file_at is None else (scalar_text(values[file_at]) or "").strip()
+            if file.is_log and results_file not in self._by_name:
+                continue  # people label several runs in one file
             total += 1
             place = f"{file.name}:{line}"
             name = (scalar_text(values[item_at]) or "").strip()
-            results_file = "" if file_at is None else (scalar_text(values[file_at]) or "").strip()
             if not name or (results_file and results_file not in self._by_name):
                 reason = "no key" if not name else f"the file {listed([results_file])} is not among the results"
                 self.problems.add(DataProblemKind.KEY_WITHOUT_ROW, reason, place)
@@ -558,7 +573,7 @@ class _Index:
                 self._merge(before, key)
         return rows
 
-    def _source(self, number: int, file: LabelFile, digest: Sha256, records: Records[Any], total: int) -> LabelSource:
+    def _source(self, number: int, file: LabelFile, digest: Sha256, records: LabelRecords, total: int) -> LabelSource:
         tally = LabelTally()
         for key in (key for rows in self.rows for key in rows.values() if key.label_file == number):
             tally.count(key.labels, key.place, self.problems)

@@ -14,8 +14,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,8 +22,9 @@ from msgspec.structs import replace
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import Notes
 from faircount.core.model import Source
-from faircount.core.workers import Answered, Beside, in_order, start_method, worker_pool
+from faircount.core.workers import SPAWN, Answered, Beside, in_order, start_method, worker_pool
 from faircount.io import lenient_json as loose
+from faircount.io.files import FileVersion, expect_version, is_address, is_file, size_of, version_of
 from faircount.io.streams import (
     RANGE_BYTES,
     STDIN,
@@ -47,6 +47,7 @@ from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy
 from faircount.readers.registry import (
     Found,
     Keep,
+    ReadAs,
     Reader,
     broken_readers,
     default_reader,
@@ -55,6 +56,7 @@ from faircount.readers.registry import (
     read_as_of,
     reader_named,
     reads_ranges,
+    set_read_as,
 )
 from faircount.readers.result_rows import Row
 from faircount.readers.rows import ReadOptions
@@ -68,6 +70,11 @@ if TYPE_CHECKING:
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
+SPAWN_FROM_BYTES = 128 * 1024**2
+"""Where forking is not safe, workers are started anew for so much: that takes about as long as reading it."""
+PARTS_FROM_BYTES = 4 * 1024**3
+PART_BYTES = 512 * 1024**2
+"""Files of so many bytes in all are folded in parts of about so many, each small enough for the memory of a process."""
 TOGETHER_BELOW_BYTES = 8 * 1024 * 1024
 """Smaller files are read into one ledger where several are analysed one by one."""
 
@@ -87,8 +94,11 @@ class Loader:
         *,
         alone: bool = True,
         where: Query | None = None,
+        cluster: Any = None,
     ) -> None:
         self.options = options
+        self.cluster = cluster
+        """Machines that read in place of this one, see `analysis.Cluster`."""
         self.where = where
         """Which of the rows that are read a ledger is to keep; rows that `options.where` excludes are not read."""
         self.progress = progress
@@ -103,15 +113,18 @@ class Loader:
         # Only who reads from the beginning knows the number of a line.
         alone = options.where is not None and "line" in options.where.computed
         unread = [] if alone else [path for path in names if path not in self._cached]
-        self._processes = max(map(processes_for, unread), default=1)
+        self.processes = max(map(processes_for, unread), default=1)
+        self._unread_bytes = 0
+        if self.processes > 1:
+            self._unread_bytes = sum(size_of(file_of(path)) for path in unread if is_stored(path))
         self._workers = contextlib.ExitStack()
-        self._pool: Executor | None = None
+        self.pool: Executor | None = None
         self._keeping: dict[str, Keeping] = {}
 
     def __enter__(self) -> Loader:
-        method = start_method()
-        if self._processes > 1 and method is not None:
-            self._pool = self._workers.enter_context(worker_pool(self._processes, method))
+        method = start_method() or (SPAWN if self._unread_bytes >= SPAWN_FROM_BYTES else None)
+        if self.processes > 1 and method is not None:
+            self.pool = self._workers.enter_context(worker_pool(self.processes, method))
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -139,14 +152,15 @@ class Loader:
         secret = None if ledger.apart else self._secret(path)
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how(path))
         ledger.folder = None if keeping is None else keeping.folder
-        before = _state(path)
-        if self._pool is not None and processes_for(path) > 1:
+        before = version_of(file_of(path)) if is_stored(path) else None
+        if self.pool is not None and processes_for(path) > 1:
             with Beside(ledger.warm_up) as warming:
-                reading = self._read_ranges(self._pool, path, secret)
+                reading = self._read_ranges(self.pool, path, secret)
                 warming.answer()
         else:
             reading = self._read_alone(path, secret)
-        _refuse_mixture(path, before)
+        if before is not None:
+            expect_version(file_of(path), before)
         ledger.load(index, reading.tables)
         if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
             keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
@@ -173,13 +187,13 @@ class Loader:
     def end_workers(self) -> None:
         """End the worker processes; what is still to be read is read here."""
         self._workers.close()
-        self._pool = None
+        self.pool = None
 
     def is_small(self, path: str) -> bool:
         """Return whether a file is to be read together with others."""
-        if path in self._cached or path == STDIN or not Path(path).is_file():
+        if path in self._cached or path == STDIN or not is_file(path):
             return False
-        return Path(path).stat().st_size < TOGETHER_BELOW_BYTES
+        return size_of(path) < TOGETHER_BELOW_BYTES
 
     @property
     def used_cache(self) -> bool:
@@ -204,9 +218,9 @@ class Loader:
         with contextlib.ExitStack() as copies:
             # A query may look at a file twice.
             once = self.options.where is not None and not is_stored(path)
-            origin = Origin(path, copies.enter_context(_copy(path)) if once else path)
+            origin = Origin(path, copies.enter_context(copy_of(path)) if once else path)
             stream, reader = open_source(origin.path, path, content)
-            found = _nothing_found(reader, origin, self.options)
+            found = nothing_found(reader, origin, self.options)
             parts: list[tuple[Tables, int]] = []
             read_before = 0
             for batch in reader.read(stream, self.options, found):
@@ -218,12 +232,15 @@ class Loader:
         return self._as_read(reader, found, stream.bytes_read, tables, [] if content is None else content.digests())
 
     def _read_ranges(self, pool: Executor, path: str, secret: Secret | None) -> _LoadedTables:
-        size = Path(path).stat().st_size
+        size = size_of(path)
         starts = range(0, size, RANGE_BYTES)
         reader = plain_reader(path) or default_reader()
-        ranges = [_FileRange(path, start, min(start + RANGE_BYTES, size), self.options, secret) for start in starts]
+        said, version = read_as_of(path), version_of(path)
+        ranges = [
+            _FileRange(path, at, min(at + RANGE_BYTES, size), self.options, said, secret, version) for at in starts
+        ]
         found, joining, digests = Found(Notes(path)), Joining(), list[bytes]()
-        results = in_order(pool, partial(_read_range, reader), ranges, self._processes + 4)
+        results = in_order(pool, partial(_read_range, reader), ranges, self.processes + 4)
         for part, read in zip(ranges, results, strict=True):
             for tables in read.batches:
                 joining.add(tables, found.lines)
@@ -233,12 +250,15 @@ class Loader:
         return self._as_read(reader, found, size, joining.tables(), digests)
 
     def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _LoadedTables:
-        source = reader.source(found, size)
-        aim = self.options.aim
-        if aim is not None and found.aim and aim != found.aim:
-            raise UsageError(f"--aim {aim}: {source.path} says itself that it is about {found.aim}s")
-        source = replace(source, aim=aim or source.aim)
-        return _LoadedTables(ReadSource(source, found.notes, found.anchors), tables, digests)
+        return _LoadedTables(as_read(reader, found, size, self.options.aim), tables, digests)
+
+
+def as_read(reader: Reader, found: Found, size: int, aim: str | None) -> ReadSource:
+    """Return what reading a source showed; `aim` is what the user says that it is about."""
+    source = reader.source(found, size)
+    if aim is not None and found.aim and aim != found.aim:
+        raise UsageError(f"--aim {aim}: {source.path} says itself that it is about {found.aim}s")
+    return ReadSource(replace(source, aim=aim or source.aim), found.notes, found.anchors)
 
 
 def with_cache(make: Callable[[Cache | None], Loader], use: Callable[[Loader], Answered], *, cache: bool) -> Answered:
@@ -284,40 +304,37 @@ class _LoadedTables(Struct, frozen=True):
     digests: list[bytes]
 
 
-def _state(path: str) -> os.stat_result | None:
-    return file_of(path).stat() if is_stored(path) else None
-
-
-def _refuse_mixture(path: str, before: os.stat_result | None) -> None:
-    """Raise if a file was replaced or rewritten while it was read; it may grow, as that of a run under way does."""
-    if before is None:
-        return
-    after = _state(path)
-    same = after is not None and (after.st_dev, after.st_ino) == (before.st_dev, before.st_ino)
-    if after is None or not same or after.st_size < before.st_size:
-        raise InputError(f"{path}: replaced or cut while it was being read; run the command again")
-    if after.st_size == before.st_size and after.st_mtime_ns != before.st_mtime_ns:
-        raise InputError(f"{path}: rewritten while it was being read; run the command again")
-
-
 def _is_worth_keeping(path: str, reading: _LoadedTables) -> bool:
     """Return whether a file has many rows, and did not grow while it was read."""
-    unchanged = file_of(path).stat().st_size == reading.read.source.bytes
+    unchanged = size_of(file_of(path)) == reading.read.source.bytes
     return unchanged and reading.tables.rows("attempt") > ONE_BY_ONE_UP_TO_ROWS
 
 
 def _may_be_large(path: str) -> bool:
-    return is_stored(path) and file_of(path).stat().st_size >= CACHED_FROM_BYTES
+    """Return whether a file is worth a look into the cache; what is at an address is not kept there."""
+    return not is_address(path) and is_stored(path) and size_of(file_of(path)) >= CACHED_FROM_BYTES
+
+
+def is_read_in_ranges(path: str) -> bool:
+    """Return whether a file is read a range at a time, whoever does it: a large one whose lines stand by themselves."""
+    if path == STDIN or not is_file(path):
+        return False
+    return size_of(path) >= PARALLEL_FROM_BYTES and reads_ranges(path)
 
 
 def processes_for(path: str) -> int:
     """Return how many processes should read a file: one for small, compressed and streamed ones."""
-    if path == STDIN or not Path(path).is_file():
+    if not is_read_in_ranges(path):
         return 1
-    size = Path(path).stat().st_size
-    if size < PARALLEL_FROM_BYTES or not reads_ranges(path):
+    return min(os.cpu_count() or 1, -(-size_of(path) // RANGE_BYTES))
+
+
+def parts_for(paths: Sequence[str]) -> int:
+    """Return in how many parts files are folded, so that memory is bounded: one for all but very large ones."""
+    if not all(map(is_stored, paths)):
         return 1
-    return min(os.cpu_count() or 1, -(-size // RANGE_BYTES))
+    size = sum(size_of(file_of(path)) for path in paths)
+    return 1 if size < PARTS_FROM_BYTES else -(-size // PART_BYTES)
 
 
 # -- by several processes ---------------------------------------------------------------------------------------
@@ -328,7 +345,9 @@ class _FileRange(Struct, frozen=True):
     start: int
     end: int
     options: ReadOptions
+    read_as: ReadAs
     secret: Secret | None
+    version: FileVersion
 
 
 class _RangeRead(Struct, frozen=True):
@@ -339,22 +358,24 @@ class _RangeRead(Struct, frozen=True):
 
 def _read_range(reader: Reader, part: _FileRange) -> _RangeRead:
     """Read a range in a process of its own."""
+    set_read_as(part.path, part.read_as)
+    expect_version(part.path, part.version)
     content = None if part.secret is None else ContentHash(part.secret)
     stream = open_range(part.path, part.path, part.start, part.end, content)
-    found = _nothing_found(reader, Origin(part.path, part.path), part.options)
+    found = nothing_found(reader, Origin(part.path, part.path), part.options)
     batches: list[Tables] = [batch.tables() for batch in reader.read(stream, part.options, found)]
     found.keep = None
     return _RangeRead(found, batches, [] if content is None else content.digests())
 
 
-def _nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:
+def nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:
     where = options.where
     keep = None if where is None else row_selector(reader, where, origin, options.max_line)
     return Found(Notes(origin.name), keep=keep)
 
 
 @contextlib.contextmanager
-def _copy(path: str) -> Iterator[str]:
+def copy_of(path: str) -> Iterator[str]:
     """Give a copy of what can be read only once, as long as it is needed."""
     import tempfile
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from xxhash import xxh3_64_intdigest
 from faircount.core.errors import InputError
 from faircount.core.model import ToolFigure
 from faircount.io.documents import DamagedDocument, JsonDocument
+from faircount.io.files import read_range
 from faircount.io.streams import Stream, file_of, open_bytes
 from faircount.ledger.schema import Fields
 from faircount.ledger.sqlite_rows import MAGIC, ROW_ID, SqliteTables, open_tables
@@ -448,11 +448,10 @@ def _of_results(found: _PromptfooFile, document: JsonDocument) -> Iterator[ToolR
 # -- the database --------------------------------------------------------------------------------------------------
 
 
-def _is_database(path: Path) -> bool:
+def _is_database(path: str) -> bool:
     try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+        return read_range(path, 0, len(MAGIC)) == MAGIC
+    except (OSError, InputError):
         return False
 
 

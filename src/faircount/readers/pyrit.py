@@ -25,6 +25,7 @@ from faircount.core.model import ToolFigure
 from faircount.core.text import clip
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.documents import JsonDocument
+from faircount.io.files import local_file
 from faircount.io.lenient_json import BadLine, depth
 from faircount.io.records import Problem, Records, all_fields
 from faircount.io.streams import raw_chunks, split_member
@@ -224,7 +225,7 @@ class PyritReader(ToolReader):
         if _MESSAGES.encode() in probe.head and _SCORES.encode() in probe.head:
             return True
         try:
-            with open_tables(split_member(probe.path)[0]) as tables:
+            with open_tables(local_file(split_member(probe.path)[0])) as tables:
                 return {_MESSAGES, _SCORES} <= set(tables.tables())
         except (InputError, OSError):
             return False

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw, Struct
 from faircount.core.findings import Notes
 from faircount.core.model import Source
 from faircount.io import lenient_json as loose
+from faircount.io.files import FileVersion, version_of
 from faircount.io.lenient_json import BadLine, is_utf8
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks, file_of
 from faircount.ledger.lookup import identity
@@ -291,12 +292,11 @@ def _is_attack(row: Row, origin: Origin, max_line: int) -> bool:
 
 def _is_parent(entry_id: str, origin: Origin, max_line: int) -> bool:
     """Return whether an entry is there: a row that only its id calls part of an attack is one only if it is."""
-    state = file_of(origin.path).stat()
-    return entry_id in _parents(origin, max_line, (state.st_size, state.st_mtime_ns))
+    return entry_id in _parents(origin, max_line, version_of(file_of(origin.path)))
 
 
 @lru_cache(maxsize=8)
-def _parents(origin: Origin, max_line: int, _state: tuple[int, int]) -> frozenset[str]:
+def _parents(origin: Origin, max_line: int, _version: FileVersion) -> frozenset[str]:
     """Return the entries of a file, as it is now, that rows may belong to of which only the id says so."""
     wanted = set()
     for raw in rows_of(origin, max_line):

@@ -11,7 +11,6 @@ import importlib
 import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -21,6 +20,7 @@ from faircount.core.errors import FaircountError, InputError
 from faircount.core.findings import Notes
 from faircount.core.model import Source, ToolFigure
 from faircount.core.text import clip, visible
+from faircount.io.files import is_local_folder, read_range
 from faircount.io.streams import (
     ContentHash,
     Stream,
@@ -107,8 +107,8 @@ class Found(Struct):
     stop_rule: str = ""
     figures: tuple[ToolFigure, ...] = ()
     differs: tuple[str, ...] = ()
-    keep: Keep | None = None
-    """Which rows `--where` wants; None where it wants all of them."""
+    keep: Any = None
+    """A `Keep`: which rows `--where` wants; None where it wants all of them."""
 
     def excludes(self, number: int) -> bool:
         """Return whether a row that is not a line of its own is not wanted, and count it."""
@@ -288,7 +288,7 @@ def recognise(probe: Probe, shown: str, *, offered: bool = True) -> Reader:
         return known
     if said.columns or said.format is not None:
         return reader_named(TABLE)
-    if probe.path and Path(probe.path).is_dir():
+    if probe.path and is_local_folder(probe.path):
         readers = [_built_in(place) for place in _OF_FOLDERS]
     else:
         readers = [_built_in(place) for _, word, place in _BUILT_IN if word is not None and word in probe.head]
@@ -424,8 +424,7 @@ def lines_are_rows(path: str) -> bool:
 def plain_reader(path: str) -> Reader | None:
     """Return who reads a file as it is on the disk; None if it has to be decompressed, or nobody can read it."""
     try:
-        with file_of(path).open("rb") as file:
-            head = file.read(HEAD_BYTES)
+        head = read_range(file_of(path), 0, HEAD_BYTES)
         if is_compressed(path) or is_utf16(head):
             return None
         return recognise(Probe(head, path), path)

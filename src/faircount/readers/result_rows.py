@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -260,16 +261,7 @@ class RowDecoder:
         if not new[:room]:
             return False
         self.unknown_fields += new[:room]
-        names = [f"unknown_{index}" for index in range(len(self.unknown_fields))]
-        learnt = msgspec.defstruct(
-            "LearntRow",
-            [(name, Raw, EMPTY) for name in names],
-            bases=(Row,),
-            rename=dict(zip(names, self.unknown_fields, strict=True)),
-            forbid_unknown_fields=True,
-            gc=False,
-        )
-        self._row_type = cast(type[Row], learnt)
+        self._row_type = _learnt_row(tuple(self.unknown_fields))
         self._decoder = msgspec.json.Decoder(self._row_type)
         return True
 
@@ -366,6 +358,21 @@ def _reference(value: Any, cleaner: Cleaner) -> int | str | UnsetType | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     return value if isinstance(value, str) and cleaner.whole("id", value) == value else UNSET
+
+
+@lru_cache(maxsize=64)
+def _learnt_row(fields: tuple[str, ...]) -> type[Row]:
+    """Return rows with places for some unknown fields; lines that are read back one by one have the same ones."""
+    names = [f"unknown_{index}" for index in range(len(fields))]
+    learnt = msgspec.defstruct(
+        "LearntRow",
+        [(name, Raw, EMPTY) for name in names],
+        bases=(Row,),
+        rename=dict(zip(names, fields, strict=True)),
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    return cast(type[Row], learnt)
 
 
 def _escapes_letters(data: bytes | bytearray, length: int) -> bool:

@@ -25,6 +25,7 @@ from xxhash import xxh3_64_hexdigest
 from faircount.core.model import ToolFigure
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.documents import DamagedDocument
+from faircount.io.files import local_file
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.streams import TOO_LONG, Stream, blocks, is_compressed, is_stored, open_bytes, split_member
 from faircount.ledger.schema import Batch, LedgerRow, checksum
@@ -168,6 +169,7 @@ class ToolFile(RunFile, kw_only=True):
         """Give a path of the plain bytes, for formats that are not read from their beginning."""
         path, _ = split_member(self.stream.path)
         if is_stored(path) and not is_compressed(path):
+            path = local_file(path)
             for _chunk in self.stream.chunks:  # counted, and part of the digest
                 pass
             yield path
@@ -449,7 +451,9 @@ def _opener(stream: Stream) -> Callable[[], Stream]:
         for chunk in stream.chunks:
             copy.write(chunk)
         copy.flush()
-    elif stream.content is not None:
+    else:
+        path = local_file(path)
+    if copy is None and stream.content is not None:
         for _chunk in stream.chunks:  # part of the digest
             pass
 
