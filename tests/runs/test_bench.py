@@ -141,11 +141,11 @@ def test_errors_are_tried_again_where_that_is_asked_for(here: Path, capsys: pyte
 def test_a_file_that_says_something_else_than_before_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench(capsys)
     (here / "b.toml").write_text(BENCH.replace("concurrency = 2", "attempts = 2"), "utf-8")
-    assert "started with other settings" in bench(capsys, code=2)[1]
+    assert "started with other settings: attempts was 1 and is 2;" in bench(capsys, code=2)[1]
     (here / "b.toml").write_text(BENCH, "utf-8")
     with (here / "small.jsonl").open("a") as file:
         file.write('{"id": 9, "content": "more", "judge_name": "canary", "judge_args": "x"}\n')
-    assert "another dataset" in bench(capsys, code=2)[1]
+    assert "small.jsonl has changed since this run began" in bench(capsys, code=2)[1]
 
 
 def test_a_run_that_knows_enough_is_not_finished_by_the_same_command(

@@ -111,6 +111,54 @@ def test_a_file_that_is_there_is_never_written_over(place: str) -> None:
     assert Path(place).read_text() == "mine"
 
 
+@pytest.mark.parametrize("left", [b"", b'{"ki', b'{"kind":"run","schema":2,"se', bytes(100)])
+def test_a_file_in_which_no_run_has_begun_is_begun(place: str, left: bytes) -> None:
+    Path(place).write_bytes(left)
+    Journal.create(place, HEADER).close()
+    Journal.create(place + "2", HEADER).close()
+    assert Path(place).read_bytes() == Path(place + "2").read_bytes()
+
+
+def between_opening_and_locking(monkeypatch: pytest.MonkeyPatch, do: Callable[[], None]) -> None:
+    """Let something happen after a journal was opened and before it is locked, once."""
+    lock, happened = fcntl.flock, list[bool]()
+
+    def flock(descriptor: int, how: int) -> None:
+        if not happened:
+            happened.append(True)
+            do()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+def test_a_new_file_that_another_process_takes_first_is_left_to_it(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[Journal] = []
+    between_opening_and_locking(monkeypatch, lambda: others.append(Journal.create(place, HEADER)))
+    with pytest.raises(UsageError, match="is writing this journal"):
+        Journal.create(place, HEADER)
+    others[0].close()
+    assert len(lines_of(place)) == 1
+
+
+def test_a_new_file_in_which_another_process_has_run_meanwhile_is_left_as_it_is(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between_opening_and_locking(monkeypatch, lambda: Journal.create(place, HEADER).close())
+    with pytest.raises(UsageError, match="already exists"):
+        Journal.create(place, HEADER)
+    assert len(lines_of(place)) == 1
+
+
+def test_nothing_is_written_to_a_file_that_another_process_has_removed(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between_opening_and_locking(monkeypatch, Path(place).unlink)
+    with pytest.raises(UsageError):
+        Journal.create(place, HEADER)
+    assert not Path(place).exists()
+
+
 def test_a_journal_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot create the journal: No such file or directory"):
         Journal.create(str(tmp_path / "nowhere" / "run.jsonl"), HEADER)

@@ -15,6 +15,7 @@ from faircount.app.cli import main
 from faircount.core import InputError, UsageError
 from faircount.runs import (
     Answer,
+    AttackSettings,
     Case,
     DatasetChoice,
     Limits,
@@ -160,6 +161,87 @@ def test_shards_of_another_dataset_are_found_out_by_their_size_and_their_entries
     Path(second).write_text(text, "ascii")
     with pytest.raises(InputError, match=r"the entry e0 is in .*c and in .*d"):
         merge_shards([first, second])
+
+
+def check(paths: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Check shards, which must neither write nor change anything."""
+    folder = Path(paths[0]).parent
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    capsys.readouterr()
+    code = main(["merge", *paths, "--check"])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    said = capsys.readouterr()
+    return code, said.out.replace(f"{folder}/", ""), said.err
+
+
+def test_shards_that_are_complete_are_proven_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = check([shard(tmp_path, f"{number}/3") for number in (3, 1, 2)], capsys)
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            "shard 1/3: complete, 4 entries (shard_1.jsonl)",
+            "shard 2/3: complete, 3 entries (shard_2.jsonl)",
+            "shard 3/3: complete, 3 entries (shard_3.jsonl)",
+        ],
+    )
+    assert "complete: 3 shards (10 entries, 26 attempts) of one run; nothing was written" in err
+
+
+def test_what_is_left_of_each_shard_is_told_and_can_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [shard(tmp_path, f"{number}/9", entries=40, limit=limit) for number, limit in ((2, None), (4, 1), (9, 9))]
+    done = sum(record["kind"] == "done" for record in records(parts[-1]))
+    assert 0 < done < 4
+    whole = Path(shard(tmp_path, "5/9", entries=40)).read_bytes()
+    for name, cut in (("cases", whole.index(b'"kind":"call"') - 1), ("end", whole.index(b'{"kind":"end"'))):
+        (tmp_path / name).write_bytes(whole[:cut])
+    (tmp_path / "torn").write_bytes(whole[:50])
+    code, out, err = check([*parts, str(tmp_path / "cases"), str(tmp_path / "torn")], capsys)
+    assert (code, out.splitlines()) == (
+        4,
+        [
+            "shard 2/9: complete, 5 entries (shard_2.jsonl)",
+            "shard 4/9: 5 of 5 entries left (shard_4.jsonl)",
+            "shard 5/9: nothing was sent yet (cases)",
+            f"shard 9/9: {4 - done} of 4 entries left (shard_9.jsonl)",
+            "not started: no complete header (torn)",
+            "missing: 5 shards of 9: 1, 3, 6-8",
+        ],
+    )
+    assert (
+        "incomplete: 1 of 9 shards complete; run the others again with --resume-if-exists, or faircount resume" in err
+    )
+    code, out, _ = check([str(tmp_path / "end")], capsys)
+    assert (code, out.splitlines()[0]) == (4, "shard 5/9: 4 entries done, but not its end (end)")
+    code, out, err = check([str(tmp_path / "torn")], capsys)
+    assert (code, out) == (4, "not started: no complete header (torn)\n")
+    assert "0 of an unknown number of shards complete" in err
+
+
+def test_shards_that_are_not_one_run_are_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = shard(tmp_path, "1/2")
+    for paths, told in (
+        ([first, shard(tmp_path, "2/3", name="b")], "some belong to 2 and 3 shards"),
+        ([first, shard(tmp_path, "1/2", name="c", limit=3)], "are both shard 1/2"),
+        ([first, shard(tmp_path, "2/2", name="d", attacking=AttackSettings(retries=3))], "they differ in retries"),
+        ([first, shard(tmp_path, "2/2", name="e", entries=12)], "has 5 entries, but shard 1/2 of 11 has 6"),
+        ([first, str(tmp_path / "nowhere")], "no such file"),
+    ):
+        code, out, err = check(paths, capsys)
+        assert (code, out) == (3, "")
+        assert told in err
+    moved = Path(first).read_bytes().replace(b'"number":1,', b'"number":3,')
+    (tmp_path / "moved").write_bytes(moved)
+    assert "there is no shard 3/2" in check([str(tmp_path / "moved")], capsys)[2]
+
+
+def test_a_merge_needs_a_file_to_write_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [shard(tmp_path, f"{number}/2") for number in (1, 2)]
+    assert main(["merge", *parts]) == 2
+    assert "name the merged journal with -o, or only check the shards with --check" in capsys.readouterr().err
+    assert main(["merge", *parts, "-o", str(tmp_path / "run.jsonl"), "--check"]) == 0
+    assert not (tmp_path / "run.jsonl").exists()
 
 
 def test_what_is_no_shard_is_not_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

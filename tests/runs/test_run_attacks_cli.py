@@ -279,6 +279,7 @@ def test_a_plan_counts_what_an_attack_may_take(here: Path, cli: Cli) -> None:
     )
     plan = json.loads(cli(*words, "--output-format", "json").out)
     assert (len(plan["cases"]), plan["calls"], plan["at_most"]) == (5, 5 * 7, True)
+    assert cli(*words, "--stop-when", "asr < 5%").code == 2
 
 
 @pytest.mark.parametrize(
@@ -294,6 +295,8 @@ def test_a_plan_counts_what_an_attack_may_take(here: Path, cli: Cli) -> None:
         (["--retries", "-1"], "--retries must be 0 or more"),
         (["--judge", "nobody"], "nobody"),
         (["--map", "prompt"], "--map"),
+        (["--shard", "1/2", "--stop-when", "asr < 5%"], "--stop-when does not work with --shard: each shard would"),
+        (["--shard", "1/2", "--sample", "5", "--sample-seed", "random"], "would draw another sample"),
     ],
 )
 def test_what_does_not_fit_is_told_before_anything_is_written(

@@ -16,6 +16,7 @@ from faircount.runs.bench import read_bench as read_bench
 from faircount.runs.budget import Budget as Budget
 from faircount.runs.budget import Limits as Limits
 from faircount.runs.budget import Progress as Progress
+from faircount.runs.budget import costs_of as costs_of
 from faircount.runs.budget import read_rules as read_rules
 from faircount.runs.budget import watcher as watcher
 from faircount.runs.cases import AttackCase as AttackCase
@@ -25,7 +26,6 @@ from faircount.runs.cases import Selection as Selection
 from faircount.runs.cases import Shard as Shard
 from faircount.runs.cases import TaskCase as TaskCase
 from faircount.runs.cases import in_random_order as in_random_order
-from faircount.runs.cases import read_shard as read_shard
 from faircount.runs.cases import read_tags as read_tags
 from faircount.runs.cases import sample_size as sample_size
 from faircount.runs.cases import select as select
@@ -45,7 +45,7 @@ from faircount.runs.journal import JournalError as JournalError
 from faircount.runs.journal import JournalReader as JournalReader
 from faircount.runs.journal import read_journal as read_journal
 from faircount.runs.journal import state_of as state_of
-from faircount.runs.lifecycle import merge_shards as merge_shards
+from faircount.runs.lifecycle import AttackSettings as AttackSettings
 from faircount.runs.lifecycle import resume as resume
 from faircount.runs.metrics import EntryMetric as EntryMetric
 from faircount.runs.metrics import attempt_of as attempt_of
@@ -62,6 +62,11 @@ from faircount.runs.report import is_report_of as is_report_of
 from faircount.runs.report import report_pieces as report_pieces
 from faircount.runs.seeding import rng_for as rng_for
 from faircount.runs.service import continue_run as continue_run
+from faircount.runs.shards import merge_shards as merge_shards
+from faircount.runs.shards import part_of_amount as part_of_amount
+from faircount.runs.shards import part_of_calls as part_of_calls
+from faircount.runs.shards import read_shard as read_shard
+from faircount.runs.shards import scheduled_shard as scheduled_shard
 from faircount.runs.targets.base import BLOCKED as BLOCKED
 from faircount.runs.targets.base import Answer as Answer
 from faircount.runs.targets.base import Request as Request

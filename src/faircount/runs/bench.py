@@ -58,13 +58,11 @@ from faircount.core.errors import UsageError
 from faircount.core.options import option_fields, option_value, options_from
 from faircount.core.text import clip, visible
 from faircount.runs import lifecycle
-from faircount.runs.budget import Limits
 from faircount.runs.datasets import RANDOM_SEED
 from faircount.runs.engine import Ending
-from faircount.runs.lifecycle import Settings
+from faircount.runs.journal import has_begun
 from faircount.runs.options import BenchOptions, JournalOptions, RunOptions
-from faircount.runs.service import SILENT, PreparedRun, RunListener, continue_run, prepare, start
-from faircount.runs.targets.factory import without_limits
+from faircount.runs.service import SILENT, PreparedRun, RunListener, prepare, start_or_resume
 
 ROLES = ("target", "dataset", "judge", "attack", "variant")
 """What a cell is a combination of, in the order in which it is named."""
@@ -102,7 +100,7 @@ class BenchCell(Struct, frozen=True):
     @property
     def exists(self) -> bool:
         """Whether the run was begun."""
-        return Path(self.journal).exists()
+        return has_begun(self.journal)
 
 
 class BenchFile(Struct, frozen=True):
@@ -146,11 +144,12 @@ def bench(
     for cell in found.cells:
         # A mistake in the last one is reported before the first is begun.
         settings = _prepare(found, cell, listener).settings
-        if cell.exists and _essence(lifecycle.settings_of(cell.journal)) != _essence(settings):
-            raise UsageError(
-                f"{cell.journal}: this run was started with other settings or another dataset than {found.path} has "
-                "now; set another output_folder there, or remove the journal"
-            )
+        if cell.exists:
+            before = lifecycle.settings_of(cell.journal)
+            instead = f"set another output_folder in {found.path}, or remove the journal"
+            lifecycle.refuse_other_settings(cell.journal, before, settings, instead)
+            for file in lifecycle.changed_files(before.files, settings.files):
+                raise UsageError(f"{cell.journal}: {file} has changed since this run began; {instead}")
     if asked.plan:
         return BenchState(found.path, found.cells, tuple(STARTED if cell.exists else PLANNED for cell in found.cells))
     states: list[str] = []
@@ -181,16 +180,7 @@ def _prepare(plan: BenchFile, cell: BenchCell, listener: RunListener = SILENT) -
 
 def _run(plan: BenchFile, cell: BenchCell, retry_errors: bool, listener: RunListener) -> Ending:
     """Run a cell, or resume it if its journal already exists; what was to be said of it was said before."""
-    prepared = _prepare(plan, cell)
-    if not cell.exists:
-        return start(prepared, listener).ending
-    settings = replace(lifecycle.settings_of(cell.journal), limits=prepared.settings.limits)
-    return continue_run(cell.journal, settings, retry_errors=retry_errors, to_the_end=False, listener=listener)
-
-
-def _essence(settings: Settings) -> Settings:
-    """Return settings without what may differ between a run and how it goes on."""
-    return replace(settings, timestamp="", limits=Limits(), spikee_results=None, target=without_limits(settings.target))
+    return start_or_resume(_prepare(plan, cell), listener, retry_errors=retry_errors).ending
 
 
 # -- the file ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ to: a rule holds only if it does whether all of these succeeded or none did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -21,6 +21,7 @@ from faircount.chat.rate_limit import Clock, RateLimit
 from faircount.core.findings import counted
 from faircount.core.model import Estimate, Outcome
 from faircount.query.parser import FigureScanner
+from faircount.readers.journals import AttemptRecord, UsageRecord
 from faircount.report import formats
 from faircount.runs.targets.base import BLOCKED, Answer, TargetError
 from faircount.stats.gates import confidence_sequence
@@ -104,10 +105,8 @@ class Budget:
 
     def take_note(self, note: Mapping[str, Any] | None) -> str:
         """Count what a model took that led the attack, as the note of an attempt tells, and say why to stop."""
-        attacker = None if note is None else note.get("attacker")
-        if isinstance(attacker, Mapping) and attacker.get("requests"):
-            return self._spend(attacker.get("cost"), attacker.get("model"))
-        return ""
+        attacker = _attacker(note)
+        return self._spend(attacker.get("cost"), attacker.get("model")) if attacker else ""
 
     def _spend(self, cost: float | None, model: str | None) -> str:
         if cost is not None:
@@ -127,6 +126,20 @@ class Budget:
         progress.errors += outcome is Outcome.ERROR
         progress.blocked += outcome is Outcome.GUARDRAIL
         progress.undecided += outcome is Outcome.UNJUDGED
+
+
+def costs_of(record: AttemptRecord) -> Iterator[float]:
+    """Yield what an attempt cost that was recorded, as far as that is known: the answer, and the model that led it."""
+    usage, note = record.usage, record.note
+    answer = usage.cost if isinstance(usage, UsageRecord) else None
+    attacker = _attacker(note).get("cost") if isinstance(note, Mapping) else None
+    yield from (cost for cost in (answer, attacker) if isinstance(cost, int | float))
+
+
+def _attacker(note: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what the model took that led an attack; nothing if none was asked."""
+    attacker = None if note is None else note.get("attacker")
+    return attacker if isinstance(attacker, Mapping) and attacker.get("requests") else {}
 
 
 # -- requests per minute ------------------------------------------------------------------------------------------

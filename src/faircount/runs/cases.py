@@ -324,9 +324,6 @@ def read_seed(seed: str) -> int:
 # -- shards -------------------------------------------------------------------------------------------------------
 
 
-_SHARD = re.compile(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*")
-
-
 class Shard(Struct, frozen=True):
     """One of `count` parts; `number` counts from 1."""
 
@@ -337,14 +334,8 @@ class Shard(Struct, frozen=True):
         """Return the part: every k-th, so that what stands together in a dataset is spread over all."""
         return items[self.number - 1 :: self.count]
 
-
-def read_shard(text: str) -> Shard:
-    """Return the shard that `i/n` names."""
-    found = _SHARD.fullmatch(text)
-    shard = Shard(int(found[1]), int(found[2])) if found else Shard(0, 0)
-    if not 1 <= shard.number <= shard.count:
-        raise UsageError(f"--shard {clip(visible(text), 40)}: write NUMBER/COUNT, such as 1/4 to 4/4")
-    return shard
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
 
 
 def in_random_order(items: tuple[Item, ...]) -> tuple[Item, ...]:

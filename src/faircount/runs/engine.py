@@ -73,12 +73,14 @@ class Earlier(Struct, frozen=True):
     """What processes before this one left in the journal.
 
     `sent` says how often an attempt was sent by those that did not live to record it; `made` is what was recorded of
-    entries that are not finished.
+    entries that are not finished. `calls` and `cost` are what they spent, as far as it counts.
     """
 
     state: State
     sent: Mapping[tuple[str, int], int] = {}
     made: Mapping[str, Sequence[AttemptRecord]] = {}
+    calls: int = 0
+    cost: float | None = None
 
 
 OnProgress = Callable[[Progress], None]
@@ -165,6 +167,7 @@ class Engine:
         if earlier is not None:
             self._attempts = earlier.state.done
             self._sent_before = earlier.sent
+            self.progress.calls, self.progress.cost = earlier.calls, earlier.cost
             self.progress.done = sum(case.units_done(earlier.state) for case in self._cases)
             for name, outcome in earlier.state.finished.items():
                 self._watch(name, outcome)

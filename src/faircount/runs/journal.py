@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import shlex
 import stat
@@ -34,6 +33,10 @@ from msgspec import Struct, field
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.interrupts import uninterrupted
 from faircount.core.text import clip, visible
+from faircount.io.appending import NO_LOCKS, TORN_SUFFIX, move_end
+from faircount.io.appending import sync as _sync
+from faircount.io.appending import sync_folder as _sync_folder
+from faircount.io.appending import write_all as _write_all
 from faircount.io.lenient_json import BadLine
 from faircount.readers.journals import (
     MAX_LINE_BYTES,
@@ -50,14 +53,13 @@ from faircount.readers.journals import (
     encode_record,
 )
 
-TORN_SUFFIX = ".torn"
+_HEADER = b'{"kind":"run"'
+"""How the first line of a journal begins."""
 
-_COPY_BYTES = 1024 * 1024
 _BETWEEN_SYNCS = 0.002
 """The thread that syncs lets so many seconds pass from one beginning to the next."""
 _WRITTEN_AT_ONCE = 1000
 """So many records are gathered before they are written, where many come at once."""
-_NO_LOCKS = frozenset([errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL])
 
 Waiting = asyncio.Future[None]
 
@@ -66,6 +68,10 @@ class JournalError(FaircountError):
     """The journal cannot be written any more; what is in it can be resumed."""
 
     exit_code = 4
+
+
+class _InUseError(UsageError):
+    """The file is that of another run, or of another process that is about to write it."""
 
 
 class _RecordGroup(Struct, eq=False):
@@ -110,27 +116,31 @@ class Journal:
     @classmethod
     @uninterrupted
     def create(cls, path: str, header: RunRecord) -> Journal:
-        """Make a journal where no file is yet; when this returns its header is durable."""
-        line = encode_record(header)
+        """Make a journal where no file is yet, or none with a whole header; when this returns its own is durable."""
+        line, created = encode_record(header), True
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
-            raise UsageError(
-                f"{path}: already exists; resume its run with faircount resume {shlex.quote(path)}, "
-                "or choose another file with --journal"
-            ) from None
+            if not Path(path).is_file() or has_begun(path):
+                raise _in_use(path) from None
+            descriptor, created = _open_to_append(path), False
         except OSError as error:
             raise UsageError(f"{path}: cannot create the journal: {error.strerror or error}") from error
         journal = cls(path, descriptor, 0)
         try:
             _lock(descriptor, path)
+            _clear(descriptor, path)
             journal._write(line)
             journal._sync()
             _sync_folder(path)
-        except BaseException as error:
+        except _InUseError:
             journal._release()
-            with contextlib.suppress(OSError):
-                Path(path).unlink()
+            raise
+        except BaseException as error:
+            if created:  # and still locked: nobody else can have begun to write it
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
+            journal._release()
             if isinstance(error, OSError):
                 raise UsageError(f"{path}: cannot create the journal: {error.strerror or error}") from error
             raise
@@ -444,6 +454,23 @@ def _open_to_append(path: str) -> int:
         raise InputError(f"{path}: cannot open the journal to resume: {error.strerror or error}") from error
 
 
+def _in_use(path: str) -> _InUseError:
+    return _InUseError(
+        f"{path}: already exists; resume its run with faircount resume {shlex.quote(path)}, "
+        "or choose another file with --journal"
+    )
+
+
+def _clear(descriptor: int, path: str) -> None:
+    """Empty a locked file in which no run has begun; another process may have taken or removed it before the lock."""
+    with open(descriptor, "rb", closefd=False) as file:
+        file.seek(0)
+        begun = not _is_torn_header(file.readline(MAX_LINE_BYTES + 1))
+    if begun or not os.path.lexists(path) or not os.path.samestat(os.fstat(descriptor), os.stat(path)):  # noqa: PTH116
+        raise _in_use(path)
+    os.ftruncate(descriptor, 0)
+
+
 def _lock(descriptor: int, path: str) -> None:
     """Keep every other process out for as long as the descriptor is open."""
     try:
@@ -454,11 +481,11 @@ def _lock(descriptor: int, path: str) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = _holder(descriptor)
-        raise UsageError(
+        raise _InUseError(
             f"{path}: another process{holder} is writing this journal; wait until it ends, or stop it"
         ) from None
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise UsageError(f"{path}: cannot lock the journal: {error.strerror or error}") from error
         raise _no_locks(path, error.strerror or str(error)) from error
 
@@ -483,56 +510,13 @@ def _holder(descriptor: int) -> str:
 
 def _move_end(descriptor: int, path: str, state: State) -> None:
     """Move what follows the last whole record into a file beside the journal, and only then cut it off."""
-    torn_path = path + TORN_SUFFIX
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        with open(os.open(torn_path, flags, 0o600), "ab", buffering=0) as torn:  # noqa: PTH123
-            _copy_end(descriptor, state.end, torn.fileno())
-            _sync(torn.fileno())
-        _sync_folder(torn_path)
-        os.ftruncate(descriptor, state.end)
-        _sync(descriptor)
+        move_end(descriptor, path, state.end)
     except OSError as error:
         raise JournalError(
-            f"{path}: cannot move its torn end ({state.torn:,} bytes) to {torn_path}: {error.strerror or error}; "
-            f"the journal is unchanged; try again with faircount resume {shlex.quote(path)}"
+            f"{path}: cannot move its torn end ({state.torn:,} bytes) to {path}{TORN_SUFFIX}: "
+            f"{error.strerror or error}; the journal is unchanged; try again with faircount resume {shlex.quote(path)}"
         ) from error
-
-
-def _copy_end(source: int, offset: int, target: int) -> None:
-    last = b""
-    while piece := os.pread(source, _COPY_BYTES, offset):
-        _write_all(target, piece)
-        offset += len(piece)
-        last = piece
-    if not last.endswith(b"\n"):
-        _write_all(target, b"\n")  # so that the next one begins on a line of its own
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        count = os.write(descriptor, left)
-        if count == 0:
-            raise OSError(errno.EIO, "nothing was written")
-        left = left[count:]
-
-
-def _sync(descriptor: int) -> None:
-    """Return when what was written is on the disk, and the length of the file with it."""
-    getattr(os, "fdatasync", os.fsync)(descriptor)
-
-
-def _sync_folder(path: str) -> None:
-    """Make the name of a new file durable, where the file system has such a thing."""
-    descriptor = os.open(Path(path).parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
@@ -588,6 +572,21 @@ def read_journal(path: str) -> JournalReader:
     return JournalReader(path)
 
 
+def has_begun(path: str) -> bool:
+    """Return whether a file holds more than the beginning of a header, which a run that was killed leaves behind."""
+    if not os.path.lexists(path):
+        return False
+    with _opened(path) as file:
+        return not _is_torn_header(file.readline(MAX_LINE_BYTES + 1))
+
+
+def _is_torn_header(line: bytes) -> bool:
+    """Return whether a first line is a piece of a header: none, part of it, or zeros where the machine went down."""
+    if line.endswith(b"\n") or len(line) > MAX_LINE_BYTES:
+        return False
+    return line.startswith(_HEADER) or _HEADER.startswith(line) or not line.strip(b"\0")
+
+
 def state_of(file: BinaryIO, path: str) -> State:
     """Read a journal from its beginning and return what it comes to."""
     file.seek(0)
@@ -608,11 +607,9 @@ def header_of(file: BinaryIO, path: str) -> RunRecord:
     try:
         return decode_header(line, path)
     except BadLine as bad:
-        if b"\n" in line:
+        if not _is_torn_header(line):
             raise InputError(f"{path}:1: not the header of a run journal: {bad}") from None
-        raise InputError(
-            f"{path}: no complete header, so nothing was run; delete the file and start the run again"
-        ) from None
+        raise InputError(f"{path}: no complete header, so nothing was run; start the run again") from None
 
 
 def _whole_records(file: BinaryIO, journal: State | JournalReader) -> Iterator[Line]:

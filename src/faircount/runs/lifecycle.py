@@ -1,25 +1,21 @@
-"""A run from its beginning to its end: what is to be run, its journal, how it is resumed, and how shards are merged.
+"""A run from its beginning to its end: what is to be run, its journal, and how it is resumed.
 
 The header of a journal holds everything that a run needs to be resumed: which files and cases, which target, which
 limits, and where its report goes. It holds no secret: keys are looked up again where they came from. Tests that are not
 what they were when the run began are refused, because their attempts would not belong together.
-
-The journals of shards are one run if they have the same version, content of datasets, choice of entries, target and
-attack. That they are all there is proven by what they hold: every shard once, each with as many entries as its share of
-the whole comes to, each entry in one shard only, and nothing left to be tried on any.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
-import shlex
 import signal
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +29,6 @@ from faircount.components.code import in_short
 from faircount.components.factory import Context
 from faircount.core import interrupts
 from faircount.core.errors import FaircountError, InputError, UsageError
-from faircount.core.findings import counted
 from faircount.core.model import Outcome
 from faircount.core.text import clip, visible
 from faircount.readers.aggregation import check_attempts, read_aggregation
@@ -42,17 +37,17 @@ from faircount.readers.journals import (
     SCHEMA,
     TASK,
     AttemptRecord,
+    CallRecord,
     CaseRecord,
     EndRecord,
     RetryRecord,
     RunRecord,
-    ShardRecord,
     State,
     decode,
     encode_record,
 )
 from faircount.runs.attacks.base import Attack
-from faircount.runs.budget import Limits
+from faircount.runs.budget import Limits, costs_of
 from faircount.runs.cases import (
     AttackCase,
     Case,
@@ -75,6 +70,8 @@ from faircount.runs.test_files import collect
 from faircount.version import __version__
 
 TIMESTAMP = "%Y%m%d_%H%M%S"
+_MOST_SHOWN = 3
+_LONGEST_SHOWN = 60
 OnInterrupt = Callable[[int], None]
 T = TypeVar("T")
 
@@ -131,6 +128,10 @@ class Settings(Struct, frozen=True):
     def is_attack(self) -> bool:
         """Whether entries are attacked; otherwise tests are run."""
         return self.entries is not None
+
+    def of_all_shards(self) -> Settings:
+        """Return what a shard has in common with the whole run."""
+        return replace(self, shard=None, spikee_results=None)
 
 
 def cases_for(settings: Settings, context: Context | None = None) -> RunCases:
@@ -339,19 +340,79 @@ def is_over(state: State, cases: Sequence[Case]) -> bool:
 def same_cases(path: str, state: State, settings: Settings, context: Context | None) -> tuple[Case, ...]:
     """Choose again what a run is about; what is not what it was is an error."""
     chosen = cases_for(settings, context)
-    before, now = dict(settings.files), dict(chosen.files)
-    changed = [file for file in (*now, *before) if before.get(file) != now.get(file)]
-    if changed:
-        raise InputError(f"{changed[0]}: has changed since the run in {path} began; restore it, or start a new run")
+    refuse_changed(path, state, settings, chosen)
+    return chosen.cases
+
+
+def refuse_changed(path: str, state: State, settings: Settings, chosen: RunCases) -> None:
+    """Raise where files or cases are not what they were when a run with these settings began."""
+    for file in changed_files(settings.files, chosen.files):
+        raise InputError(f"{file}: has changed since the run in {path} began; restore it, or start a new run")
     if settings.is_attack:
         _refuse_other_entries(path, state, chosen.cases)
     else:
         _refuse_other_cases(path, state, chosen.cases)
-    return chosen.cases
 
 
-def resume(path: str, cases: Sequence[Case], *, retry_errors: bool, known: State | None = None) -> Resumed:
-    """Open a journal again to go on with the same cases; `known` is what it came to when it was looked at."""
+def changed_files(before: Iterable[tuple[str, str]], now: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the files whose content differs, by their digests."""
+    old, new = dict(before), dict(now)
+    return [file for file in dict.fromkeys((*new, *old)) if old.get(file) != new.get(file)]
+
+
+_MAY_DIFFER = ("files", "limits", "timestamp", "spikee_results")
+"""What a run may go on with that it was not begun with; files are compared by what they hold."""
+_OF_OPTIONS = ("entries.selection.", "entries.", "choice.selection.", "choice.", "attacking.")
+"""Under which names settings have what options of the same names say."""
+
+
+def refuse_other_settings(path: str, before: Settings, now: Settings, instead: str) -> None:
+    """Raise where a run was begun with other settings, and say which; how fast and how much it may ask can change."""
+    names = [name for name in Settings.__struct_fields__ if name not in _MAY_DIFFER]
+    differing = list(differences(before, now, names))
+    if differing:
+        shown = [f"{name} was {_shown(old)} and is {_shown(new)}" for name, old, new in differing[:_MOST_SHOWN]]
+        more = len(differing) - _MOST_SHOWN
+        what = "; ".join(shown) + (f"; {more} more" if more > 0 else "")
+        raise UsageError(f"{path}: this run was started with other settings: {what}; {instead}")
+
+
+def differences(one: Settings, other: Settings, names: Iterable[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what differs between the settings of these names, each by the name of its option, with both values."""
+    first, second = (_recorded(replace(each, target=without_limits(each.target))) for each in (one, other))
+    for name in names:
+        for place, old, new in _differing(name, first[name], second[name]):
+            yield next((place[len(prefix) :] for prefix in _OF_OPTIONS if place.startswith(prefix)), place), old, new
+
+
+def _recorded(settings: Settings) -> dict[str, Any]:
+    """Return settings as a journal has them, where a tuple is a list."""
+    recorded: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(settings)))
+    return recorded
+
+
+def _differing(name: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _differing(f"{name}.{key}", one.get(key), other.get(key))
+    elif one != other:
+        yield name, one, other
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("name") or ", ".join(f"{name}={one}" for name, one in value.items())
+    text = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    return clip(visible(text), _LONGEST_SHOWN) or "not set"
+
+
+def resume(
+    path: str, cases: Sequence[Case], *, retry_errors: bool, same_budget: bool = False, known: State | None = None
+) -> Resumed:
+    """Open a journal again to go on with the same cases; `known` is what it came to when it was looked at.
+
+    With `same_budget`, what was spent before counts.
+    """
     journal, state = Journal.reopen(path, known)
     try:
         # The cases that were not written yet when the run was stopped at its very beginning.
@@ -365,10 +426,24 @@ def resume(path: str, cases: Sequence[Case], *, retry_errors: bool, known: State
             offsets = [offset for _, offset in state.attempts_of_unfinished()]
             for record in read_journal(path).records_at(offsets, AttemptRecord):
                 made.setdefault(record.case, []).append(record)
-        return Resumed(journal, Earlier(state, state.calls_under_way(), made))
+        calls, cost = _spent(path) if same_budget else (0, None)
+        return Resumed(journal, Earlier(state, state.calls_under_way(), made, calls, cost))
     except BaseException:
         journal.close()
         raise
+
+
+def _spent(path: str) -> tuple[int, float | None]:
+    """Return how many requests a journal tells of, those included that were sent again, and what they cost."""
+    calls, cost = 0, None
+    for line in read_journal(path):
+        if isinstance(line.record, CallRecord):
+            calls += 1
+        elif isinstance(line.record, AttemptRecord):
+            calls += max(0, (line.record.tries or 1) - 1)
+            for price in costs_of(line.record):
+                cost = (cost or 0.0) + price
+    return calls, cost
 
 
 def to_retry(state: State) -> Iterator[tuple[str, int]]:
@@ -444,146 +519,3 @@ def in_its_folder(settings: Settings, path: str) -> Iterator[None]:
         if here is not None:
             with contextlib.suppress(OSError):
                 os.chdir(here)
-
-
-# -- shards -------------------------------------------------------------------------------------------------------
-
-
-_KEPT_RECORDS = frozenset(["case", "call", "attempt", "retry", "done"])
-_SAME_SETTINGS = ("files", "entries", "target", "attacking", "stop_when", "ignore_errors")
-"""What shards of one run have in common; how fast and how patiently the target is asked may differ."""
-
-
-class ShardJournal(Struct, frozen=True):
-    """A journal of one shard, and what it comes to."""
-
-    path: str
-    settings: Settings
-    state: State
-
-    @property
-    def number(self) -> int:
-        """Which shard it is."""
-        return 0 if self.settings.shard is None else self.settings.shard.number
-
-
-class MergedRun(Struct, frozen=True):
-    """The shards of one run, in their order; all of it was proven."""
-
-    parts: tuple[ShardJournal, ...]
-
-    @property
-    def entries(self) -> int:
-        """How many entries there are."""
-        return sum(len(part.state.cases) for part in self.parts)
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts count."""
-        return sum(part.state.done for part in self.parts)
-
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the journal of the whole: a header, what each shard recorded, and the end."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        first = self.parts[0]
-        header = replace(
-            first.state.header,
-            schema=SCHEMA,
-            run=str(uuid.uuid4()),
-            started=min(str(part.state.header.started) for part in self.parts),
-            settings=msgspec.to_builtins(replace(first.settings, shard=None, spikee_results=None)),
-            merged=[
-                ShardRecord(
-                    Path(part.path).name, part.state.header.run, part.number, len(part.state.cases), part.state.done
-                )
-                for part in self.parts
-            ],
-        )
-        yield encode_record(header)
-        for part in self.parts:
-            with Path(part.path).open("rb") as file:
-                while file.tell() < part.state.end:
-                    line = file.readline()
-                    if decode(line).kind in _KEPT_RECORDS:
-                        yield line
-        yield encode_record(EndRecord(now, complete=True, why=""))
-
-
-def merge_shards(paths: Sequence[str]) -> MergedRun:
-    """Return the journals of shards as one run; InputError says what is missing, double or different."""
-    parts = []
-    for path in paths:
-        settings = settings_of(path)
-        if settings.shard is None:
-            raise InputError(f"{path}: not a shard: its run was started without --shard")
-        parts.append(ShardJournal(path, settings, read_journal(path).state()))
-    parts.sort(key=lambda part: part.number)
-    _refuse_other_runs(parts)
-    _refuse_gaps(parts)
-    _refuse_unfinished(parts)
-    _refuse_wrong_shares(parts)
-    return MergedRun(tuple(parts))
-
-
-def _refuse_other_runs(parts: Sequence[ShardJournal]) -> None:
-    first = parts[0]
-    for part in parts[1:]:
-        if part.state.header.version != first.state.header.version:
-            raise InputError(f"{part.path}: made by another version than {first.path}: they are not one run")
-        for name in _SAME_SETTINGS:
-            if _compared(part, name) != _compared(first, name):
-                raise InputError(f"{part.path} and {first.path} are not parts of one run: they differ in {name}")
-
-
-def _compared(part: ShardJournal, name: str) -> object:
-    return without_limits(part.settings.target) if name == "target" else getattr(part.settings, name)
-
-
-def _refuse_gaps(parts: Sequence[ShardJournal]) -> None:
-    """Raise unless every shard is there once."""
-    there: dict[int, str] = {}
-    counts = {part.settings.shard.count for part in parts if part.settings.shard is not None}
-    if len(counts) > 1:
-        numbers = " and ".join(str(count) for count in sorted(counts))
-        raise InputError(f"these are not parts of one run: some belong to {numbers} shards")
-    count = counts.pop()
-    for part in parts:
-        if part.number in there:
-            raise InputError(f"{part.path} and {there[part.number]} are both shard {part.number}/{count}")
-        there[part.number] = part.path
-    missing = [number for number in range(1, count + 1) if number not in there]
-    if missing:
-        named = ", ".join(f"{number}/{count}" for number in missing[:10]) + (", …" if len(missing) > 10 else "")
-        raise InputError(f"{counted(len(missing), 'shard')} of {count} missing: {named}")
-
-
-def _refuse_unfinished(parts: Sequence[ShardJournal]) -> None:
-    for part in parts:
-        left = len(part.state.cases) - len(part.state.finished)
-        if part.state.stopped_early and part.state.complete is False:
-            raise InputError(
-                f"{part.path}: stopped early because enough was known, so it is not complete; "
-                f"run the rest with faircount resume {shlex.quote(part.path)}"
-            )
-        if left or not part.state.complete:
-            raise InputError(
-                f"{part.path}: not complete: {counted(left, 'entry', 'entries')} left; "
-                f"continue with faircount resume {shlex.quote(part.path)}"
-            )
-
-
-def _refuse_wrong_shares(parts: Sequence[ShardJournal]) -> None:
-    """Raise where an entry is in two shards, or a shard has more or fewer entries than its share."""
-    where: dict[str, str] = {}
-    total, count = sum(len(part.state.cases) for part in parts), len(parts)
-    for part in parts:
-        share = len(range(part.number - 1, total, count))
-        if len(part.state.cases) != share:
-            raise InputError(
-                f"{part.path}: has {counted(len(part.state.cases), 'entry', 'entries')}, but shard "
-                f"{part.number}/{count} of {total:,} has {share:,}"
-            )
-        for name in part.state.cases:
-            if name in where:
-                raise InputError(f"the entry {clip(visible(name), 100)} is in {where[name]} and in {part.path}")
-            where[name] = part.path

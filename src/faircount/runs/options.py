@@ -95,7 +95,12 @@ class RunOptions(Options, frozen=True, kw_only=True):
         int | None, Option("try an entry up to N times, until it succeeds", metavar="N", default="1", least=1)
     ] = None
     shard: Annotated[
-        str | None, Option("run only the I-th of N parts; merge them with faircount merge", metavar="I/N")
+        str | None,
+        Option(
+            "run only the I-th of N parts, with its part of the limits; auto: the one that the array job of Slurm, "
+            "Kubernetes or AWS Batch asks for; merge them with faircount merge",
+            metavar="I/N",
+        ),
     ] = None
     stop_when: Annotated[
         str | None,
@@ -194,6 +199,9 @@ class JournalOptions(Options, frozen=True, kw_only=True):
             common=True,
         ),
     ] = None
+    resume_if_exists: Annotated[
+        bool, Option("resume the run if the journal exists: the same command starts it and goes on", "output")
+    ] = False
     output_folder: Annotated[str, Option("folder for journal and report", "output", metavar="DIR")] = "results"
     report_layout: Annotated[
         str | None,
@@ -239,8 +247,11 @@ class MergeOptions(Options, frozen=True, kw_only=True):
     """Options of `merge`."""
 
     journals: Annotated[tuple[str, ...], Option("journal of a shard", metavar="JOURNAL", positional=True)]
-    output: Annotated[str, Option("merged journal", flags=("-o", "--output"), metavar="FILE")]
+    output: Annotated[str | None, Option("merged journal", flags=("-o", "--output"), metavar="FILE")] = None
     force: Annotated[bool, Option("overwrite FILE if it already exists")] = False
+    check: Annotated[
+        bool, Option("write nothing; show which shards are complete, and exit with 4 if the run is not")
+    ] = False
 
 
 class BenchOptions(Options, frozen=True, kw_only=True):

@@ -26,19 +26,39 @@ from faircount.config import setting_of
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.options import Options, options_from
+from faircount.io.files import refuse_address
 from faircount.io.new_file import NewFile
+from faircount.readers.journals import State
 from faircount.runs import lifecycle
 from faircount.runs.attacks.base import Attack
 from faircount.runs.attacks.factory import make_attack
 from faircount.runs.budget import Limits, Progress, read_rules, watcher
-from faircount.runs.cases import Case, Selection, read_shard, read_tags
-from faircount.runs.datasets import DEFAULT_SEED, DatasetChoice, are_datasets, choose_entries, read_map, with_drawn_seed
+from faircount.runs.cases import Case, RunCases, Selection, Shard, read_tags
+from faircount.runs.datasets import (
+    DEFAULT_SEED,
+    RANDOM_SEED,
+    DatasetChoice,
+    are_datasets,
+    choose_entries,
+    read_map,
+    with_drawn_seed,
+)
 from faircount.runs.engine import Earlier, Ending
-from faircount.runs.journal import Journal, read_journal
-from faircount.runs.lifecycle import AttackSettings, MergedRun, Settings, TestChoice, merge_shards
+from faircount.runs.journal import Journal, has_begun, read_journal
+from faircount.runs.lifecycle import AttackSettings, Settings, TestChoice
 from faircount.runs.options import PER_CASE, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.runs.plan import Plan, plan_cases
 from faircount.runs.report import Layout, case_reports, is_report_of, report_pieces, totals_of
+from faircount.runs.shards import (
+    AUTO,
+    ShardedRun,
+    merge_shards,
+    part_of_amount,
+    part_of_calls,
+    read_shard,
+    read_shards,
+    shard_path,
+)
 from faircount.runs.targets.base import Target
 from faircount.runs.targets.factory import make_target
 from faircount.runs.targets.openai import refuse_key
@@ -131,7 +151,10 @@ def run(
     hold whatever they would have been.
     """
     what, where = options_from({"paths": paths or None, **keywords}, RunOptions, JournalOptions, given=options)
-    return start(prepare(what, where, ignore_errors=ignore_errors, listener=listener), listener)
+    prepared = prepare(what, where, ignore_errors=ignore_errors, listener=listener)
+    if where.resume_if_exists:
+        return start_or_resume(prepared, listener, same_budget=True)
+    return start(prepared, listener)
 
 
 def prepare(
@@ -143,9 +166,17 @@ def prepare(
 ) -> PreparedRun:
     """Return a run that can begin; UsageError or InputError if it could not. Nothing is sent or written."""
     where = where or JournalOptions()
+    if where.resume_if_exists:
+        _refuse_new_each_time(options, where)
     context = setting_of(options, options.concurrency)
     paths = _paths(options)
     attacks = _attacks_entries(paths, options, where)
+    shard = _shard(options)
+    if shard is not None and options.shard == AUTO:
+        where = _own_files(where, shard)
+        listener.notice(f"--shard auto: this is shard {shard}")
+    if shard is not None:
+        options = _own_limits(options, shard, listener.notice)
     target = _target(options, context, listener.notice)
     attack = _attack(options, context, listener.notice) if attacks else None
     # The model that judges ask is recorded too, whatever the target is.
@@ -159,7 +190,7 @@ def prepare(
         target=target.settings(),
         limits=_limits(options),
         attacking=_attacking(options, attack) if attacks else AttackSettings(),
-        shard=None if options.shard is None else read_shard(options.shard),
+        shard=shard,
         stop_when=options.stop_when,
         ignore_errors=ignore_errors,
         output_folder=where.output_folder,
@@ -170,7 +201,8 @@ def prepare(
         judges={name: getattr(options, name) for name in _ABOUT_MODELS},
         spikee_results=where.spikee_results,
     )
-    _refuse_existing(settings.spikee_results)
+    if not (where.resume_if_exists and where.journal is not None and has_begun(where.journal)):
+        _refuse_existing(settings.spikee_results)
     chosen = lifecycle.cases_for(settings, context)
     for note in chosen.notes:
         listener.notice(note)
@@ -184,17 +216,50 @@ def start(prepared: PreparedRun, listener: RunListener = SILENT) -> RunResult:
     return _result(journal.path, prepared.settings, _execute(prepared, journal, listener))
 
 
+def start_or_resume(
+    prepared: PreparedRun, listener: RunListener = SILENT, *, retry_errors: bool = False, same_budget: bool = False
+) -> RunResult:
+    """Run what was prepared, or what is missing of it in its journal; one of another run is refused.
+
+    With `same_budget`, what was spent before counts; else the budget begins anew. A run that stopped because enough was
+    known stays as it is.
+    """
+    path = prepared.journal
+    assert path is not None
+    if not has_begun(path):
+        return start(prepared, listener)
+    before = lifecycle.settings_of(path)
+    as_it_was = f"resume it as it was with faircount resume {shlex.quote(path)}"
+    instead = f"{as_it_was}, or choose another file with --journal"
+    lifecycle.refuse_other_settings(path, before, prepared.settings, instead)
+    state, settings = read_journal(path).state(), replace(prepared.settings, timestamp=before.timestamp)
+    lifecycle.refuse_changed(path, state, before, RunCases(prepared.cases, settings.files, ()))
+    if settings.spikee_results is None:
+        settings = replace(settings, spikee_results=before.spikee_results)
+    elif settings.spikee_results != before.spikee_results:
+        _refuse_existing(settings.spikee_results)
+    ending = _ended(state, prepared.cases, listener, retry_errors=retry_errors)
+    if ending is None and state.stopped_early and state.complete is False:
+        ending = Ending(complete=False, why=state.why, decided=True, attempts=state.done)
+    if ending is None:
+        prepared = replace(prepared, settings=settings)
+        ending = _continue(prepared, path, state, listener, retry_errors=retry_errors, same_budget=same_budget)
+    return _result(path, settings, ending)
+
+
 def _new_journal(prepared: PreparedRun) -> Journal:
     """Make the journal: where the user says, or under a name that nothing has yet."""
     folder = Path(prepared.settings.output_folder)
     for needed in (folder if prepared.journal is None else Path(prepared.journal).parent, folder):
+        refuse_address(str(prepared.journal or prepared.settings.output_folder))
         try:
             needed.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{needed}: cannot be created: {error.strerror or error}") from error
     if prepared.journal is not None:
         return lifecycle.begin(prepared.journal, prepared.settings, prepared.cases)
-    for path in _free_names(folder / f"run_{prepared.settings.timestamp}.jsonl"):
+    name, shard = str(folder / f"run_{prepared.settings.timestamp}.jsonl"), prepared.settings.shard
+    for path in _free_names(Path(name if shard is None else shard_path(name, shard))):
         try:
             return lifecycle.begin(path, prepared.settings, prepared.cases)
         except UsageError:
@@ -269,6 +334,48 @@ def _entries(paths: tuple[str, ...], options: RunOptions, target: Target | None)
         where=options.where,
     )
     return with_drawn_seed(choice)
+
+
+def _shard(options: RunOptions) -> Shard | None:
+    """Return the part that is run; refuse what shards cannot do, since none knows of the others."""
+    if options.shard is None:
+        return None
+    if options.stop_when is not None:
+        raise UsageError(
+            "--stop-when does not work with --shard: each shard would decide alone, and one that stops early cannot be "
+            "merged; run all shards, merge them, and judge the whole with faircount results analyze --fail-on"
+        )
+    if options.sample is not None and options.sample_seed == RANDOM_SEED:
+        raise UsageError("--sample-seed random does not work with --shard: each shard would draw another sample")
+    return read_shard(options.shard)
+
+
+def _refuse_new_each_time(options: RunOptions, where: JournalOptions) -> None:
+    """Raise for what would make another run of the same command the next time."""
+    if where.journal is None:
+        raise UsageError("--resume-if-exists needs --journal FILE: without it every run has a new name")
+    if options.sample is not None and options.sample_seed == RANDOM_SEED:
+        raise UsageError("--sample-seed random does not work with --resume-if-exists: give a number")
+
+
+def _own_files(where: JournalOptions, shard: Shard) -> JournalOptions:
+    """Return names of a shard's own: the tasks of an array job all have the same command line."""
+    given = {name: getattr(where, name) for name in ("journal", "spikee_results")}
+    return replace(where, **{name: shard_path(path, shard) for name, path in given.items() if path is not None})
+
+
+def _own_limits(options: RunOptions, shard: Shard, notice: Callable[[str], None]) -> RunOptions:
+    """Return a shard's part of the limits, which are those of all shards together, and say what it is."""
+    own: dict[str, float] = {}
+    if options.max_calls is not None:
+        own["max_calls"] = part_of_calls(options.max_calls, shard)
+    for name in ("max_cost", "requests_per_minute"):
+        if getattr(options, name) is not None:
+            own[name] = part_of_amount(getattr(options, name), shard)
+    if own:
+        parts = [f"--{name.replace('_', '-')} {own[name]:.12g} of {getattr(options, name):.12g}" for name in own]
+        notice(f"limits are for all shards together; shard {shard} has {', '.join(parts)}")
+    return replace(options, **own)
 
 
 def _selection(options: RunOptions) -> Selection:
@@ -356,42 +463,55 @@ def resume(
 
 
 def continue_run(
-    path: str,
-    settings: Settings,
-    *,
-    retry_errors: bool = False,
-    to_the_end: bool = True,
-    listener: RunListener = SILENT,
+    path: str, settings: Settings, *, retry_errors: bool = False, listener: RunListener = SILENT
 ) -> Ending:
-    """Run what is missing in a journal; this process must be in the folder in which the run was begun.
-
-    A run that stopped because enough was known goes on `to_the_end`, or stays as it is.
-    """
+    """Run what is missing in a journal; this process must be in the folder in which the run was begun."""
     models: dict[str, Any] = {name: settings.judges.get(name) for name in _ABOUT_MODELS}
     context = setting_of(RunOptions(config=settings.config, **models))
     state = read_journal(path).state()
     cases = lifecycle.same_cases(path, state, settings, context)
-    if lifecycle.is_over(state, cases) and not (retry_errors and any(lifecycle.to_retry(state))):
-        listener.notice("the run is complete; nothing to do")
-        return Ending(complete=True, attempts=state.done)
-    if state.stopped_early and state.complete is False and not to_the_end:
-        return Ending(complete=False, why=state.why, decided=True, attempts=state.done)
+    ending = _ended(state, cases, listener, retry_errors=retry_errors)
+    if ending is not None:
+        return ending
     target: Target = make_again("target", settings.target, listener.notice)
     recorded = settings.attacking.attack
     attack: Attack | None = None if recorded is None else make_again("attack", recorded, listener.notice)
     lifecycle.make_ready(cases, attack)
+    return _continue(PreparedRun(settings, cases, target, attack), path, state, listener, retry_errors=retry_errors)
+
+
+def _ended(state: State, cases: Sequence[Case], listener: RunListener, *, retry_errors: bool) -> Ending | None:
+    """Return how a run ended on which nothing is left to do."""
+    if not lifecycle.is_over(state, cases) or (retry_errors and any(lifecycle.to_retry(state))):
+        return None
+    listener.notice("the run is complete; nothing to do")
+    return Ending(complete=True, attempts=state.done)
+
+
+def _continue(
+    prepared: PreparedRun,
+    path: str,
+    state: State,
+    listener: RunListener,
+    *,
+    retry_errors: bool,
+    same_budget: bool = False,
+) -> Ending:
+    """Run what a journal does not have, of which `state` is what it comes to."""
+    settings, cases = prepared.settings, prepared.cases
     for name in lifecycle.changed_metrics(path, state, cases):
         listener.notice(
             f"{name}: this metric has changed since the run began; old and new results may not be comparable"
         )
-    resumed = lifecycle.resume(path, cases, retry_errors=retry_errors, known=state)
+    limited = settings.limits.max_calls is not None or settings.limits.max_cost is not None
+    resumed = lifecycle.resume(path, cases, retry_errors=retry_errors, same_budget=same_budget and limited, known=state)
     if resumed.earlier.sent:
         in_flight = counted(len(resumed.earlier.sent), "request")
         listener.notice(f"resending {in_flight} that were in flight when the run stopped")
     if state.stopped_early:
         # What was stopped because enough was known goes on to the end: that is why somebody resumes it.
-        settings = replace(settings, stop_when=None)
-    return _execute(PreparedRun(settings, cases, target, attack), resumed.journal, listener, resumed.earlier)
+        prepared = replace(prepared, settings=replace(settings, stop_when=None))
+    return _execute(prepared, resumed.journal, listener, resumed.earlier)
 
 
 def _refuse_existing(path: str | None) -> None:
@@ -455,8 +575,8 @@ def plan(
     named = _paths(asked)
     if _attacks_entries(named, asked):
         chosen = choose_entries(_entries(named, asked, None), context)
-        if asked.shard is not None:
-            chosen = replace(chosen, cases=read_shard(asked.shard).of(chosen.cases))
+        shard = _shard(asked)
+        chosen = chosen if shard is None else replace(chosen, cases=shard.of(chosen.cases))
     else:
         chosen = lifecycle.choose_tests(TestChoice(named, _selection(asked), asked.retries, asked.aggregation), context)
     for note in chosen.notes:
@@ -468,11 +588,18 @@ def plan(
     )
 
 
-def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None, **keywords: Any) -> MergedRun:
-    """Merge the journals of a run's shards into a new journal, `output`; options are the fields of `MergeOptions`."""
+def merge(*journals: str | os.PathLike[str], options: MergeOptions | None = None, **keywords: Any) -> ShardedRun:
+    """Merge the journals of a run's shards into a new journal, `output`; options are the fields of `MergeOptions`.
+
+    With `check`, nothing is written, and the run may be incomplete.
+    """
     (asked,) = options_from({"journals": journals, **keywords}, MergeOptions, given=options)
     if not asked.journals:
         raise UsageError("nothing to merge: name the journals of all shards")
+    if asked.check:
+        return read_shards(asked.journals)
+    if asked.output is None:
+        raise UsageError("name the merged journal with -o, or only check the shards with --check")
     for path in asked.journals:
         if Path(asked.output).exists() and Path(path).exists() and Path(asked.output).samefile(path):
             raise UsageError(f"{asked.output}: is an input; write the output to another file")

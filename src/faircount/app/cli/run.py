@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from faircount.runs import service
 from faircount.runs.budget import Progress
 from faircount.runs.options import BenchOptions, JournalOptions, MergeOptions, ResumeOptions, RunOptions
 from faircount.runs.service import RunListener, RunResult
+from faircount.runs.shards import ShardedRun
 from faircount.stats.proportion import wilson
 
 _EVERY_ON_A_TERMINAL = 0.2
@@ -71,9 +73,39 @@ def plan(options: RunOptions, _: Output) -> CommandResult:
 
 def merge(options: MergeOptions) -> CommandResult:
     """Run `merge`."""
-    whole = service.merge(*options.journals, options=options)
-    entries, attempts = counted(whole.entries, "entry", "entries"), counted(whole.attempts, "attempt")
-    return CommandResult(notes=[f"merged {len(whole.parts)} shards ({entries}, {attempts}) into {options.output}"])
+    found = service.merge(*options.journals, options=options)
+    shards, entries = counted(len(found.parts), "shard"), counted(found.entries, "entry", "entries")
+    size = f"{shards} ({entries}, {counted(found.attempts, 'attempt')})"
+    if not options.check:
+        return CommandResult(notes=[f"merged {size} into {options.output}"])
+    text = "".join(f"{visible(line)}\n" for line in _shard_lines(found))
+    if found.complete:
+        return CommandResult(text=text, notes=[f"complete: {size} of one run; nothing was written"])
+    done = sum(part.complete for part in found.parts)
+    again = "run the others again with --resume-if-exists, or faircount resume JOURNAL"
+    note = f"incomplete: {done} of {found.count or 'an unknown number of'} shards complete; {again}"
+    return CommandResult(text=text, notes=[note], code=EXIT_INCOMPLETE)
+
+
+def _shard_lines(found: ShardedRun) -> Iterator[str]:
+    """Yield how every shard stands, a line each; those that are missing are one."""
+    for part in found.parts:
+        entries = counted(len(part.state.cases), "entry", "entries")
+        if part.complete:
+            state = f"complete, {entries}"
+        elif not part.started:
+            state = "nothing was sent yet"
+        else:
+            state = f"{part.left:,} of {entries} left" if part.left else f"{entries} done, but not its end"
+        yield f"shard {part.number}/{found.count}: {state} ({part.path})"
+    for path in found.unstarted:
+        yield f"not started: no complete header ({path})"
+    missing = found.missing
+    if missing:
+        # Numbers that follow each other differ from their places by the same.
+        runs = [[number for _, number in run] for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0])]
+        named = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+        yield f"missing: {counted(len(missing), 'shard')} of {found.count:,}: {named}"
 
 
 def bench(options: BenchOptions, _: Output) -> CommandResult:
