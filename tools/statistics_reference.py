@@ -53,6 +53,8 @@ TITLES = {
     "agreement": "Agreement of judges",
     "judge_error": "Rates and differences corrected for the judge",
     "corrector": "One corrector for a whole report",
+    "labelling": "Labels given one after the other",
+    "verdict_quality": "A judge on all entries of a run, by labels of some",
     "distributions": "Distributions",
     "retries": "Repeated attempts, and many scores into one",
 }

@@ -20,6 +20,7 @@ from msgspec.structs import astuple
 
 from faircount.core import Estimate, Validation
 from faircount.stats import (
+    DrawnPart,
     LabelledPart,
     VerdictCounts,
     attempts,
@@ -28,11 +29,13 @@ from faircount.stats import (
     detectors,
     gates,
     judge_error,
+    labelling,
     planning,
     proportion,
     rank_ranges,
     ranks_by_overlap,
     slices,
+    verdict_quality,
 )
 from tests.conftest import some
 
@@ -77,6 +80,23 @@ INTERVALS: dict[str, Interval] = {
     "wilson": (proportion.wilson, [(0, 5), (5, 5), (3, 10), (37, 300), (1, 1)], RATE),
     "clopper_pearson": (proportion.clopper_pearson, [(0, 5), (5, 5), (3, 10), (37, 300), (1, 1)], RATE),
     "jeffreys": (proportion.jeffreys, [(0, 5), (5, 5), (3, 10), (37, 300), (1, 1)], RATE),
+    "label_sequence": (
+        lambda one, other, level: labelling.label_sequence(DrawnPart(*one), DrawnPart(*other), level=level),
+        [((60, 20, 16, 4), (182, 30, 1, 29)), ((5, 5, 5, 0), (9, 1, 0, 1)), ((40, 9, 4, 3), (50, 9, 1, 6))],
+        RATE,
+    ),
+    "run_quality": (
+        lambda one, other, figure, level: getattr(
+            verdict_quality.run_quality([LabelledPart(*one)], [LabelledPart(*other)], level=level), figure
+        ),
+        [
+            ((60, 20, 16), (182, 30, 1), "sensitivity"),
+            ((60, 20, 20), (182, 30, 0), "sensitivity"),
+            ((60, 20, 0), (182, 30, 1), "specificity"),
+            ((60, 20, 16), (182, 30, 1), "accuracy"),
+        ],
+        RATE,
+    ),
     "zero_hits_upper": (proportion.zero_hits_upper, [(1,), (10,), (3000,)], RATE),
     "cluster_wilson": (
         lambda units, level: clusters.cluster_wilson(*columns(units), level=level).estimate,
@@ -949,6 +969,8 @@ NOT_IN_TABLES = {"critical_value", "undefined", "score_limits"}
 # The entries that a gate still needs are searched for by trying: tests/analysis/test_gates.py.
 NOT_IN_TABLES |= {"more_entries", "more_families", "more_pairs", "more_entries_of_each", "more_to_narrow"}
 NOT_IN_TABLES |= {"entries_without_any"}
+# What comes after a label: tests/stats/test_labelling.py.
+NOT_IN_TABLES |= {"shown_below", "draw_chances", "labels_to_decide"}
 # One rate behind verdicts: tests/stats/test_stats_judges.py and test_labelled_families.py.
 NOT_IN_TABLES |= {
     "youden_j",
@@ -974,6 +996,8 @@ NOT_IN_TABLES |= {"two_phase_gradient", "prediction_powered_gradient", "over_all
         slices,
         gates,
         judge_error,
+        labelling,
+        verdict_quality,
     ],
     ids=lambda m: m.__name__,
 )

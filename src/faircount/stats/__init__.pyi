@@ -132,6 +132,11 @@ from faircount.stats.judge_error import two_phase_difference as two_phase_differ
 from faircount.stats.judge_error import two_phase_gradient as two_phase_gradient
 from faircount.stats.judge_error import with_families as with_families
 from faircount.stats.judge_error import youden_j as youden_j
+from faircount.stats.labelling import DrawnPart as DrawnPart
+from faircount.stats.labelling import draw_chances as draw_chances
+from faircount.stats.labelling import label_sequence as label_sequence
+from faircount.stats.labelling import labels_to_decide as labels_to_decide
+from faircount.stats.labelling import shown_below as shown_below
 from faircount.stats.planning import SampleSize as SampleSize
 from faircount.stats.planning import degrees_of_families as degrees_of_families
 from faircount.stats.planning import design_effect as design_effect
@@ -173,3 +178,5 @@ from faircount.stats.slices import beta_prior as beta_prior
 from faircount.stats.slices import empirical_bayes as empirical_bayes
 from faircount.stats.slices import slices_against_rest as slices_against_rest
 from faircount.stats.slices import spread_of_rates as spread_of_rates
+from faircount.stats.verdict_quality import RunQuality as RunQuality
+from faircount.stats.verdict_quality import run_quality as run_quality

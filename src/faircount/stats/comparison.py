@@ -345,6 +345,8 @@ def _check_cells(*cells: int) -> None:
 
 
 def _check_pairs(only_a: int, only_b: int, n: int) -> None:
+    if type(only_a) is type(only_b) is type(n) is int and only_a >= 0 <= only_b and only_a + only_b <= n:
+        return  # as nearly always; there may be a hundred thousand families
     _check_cells(only_a, only_b, n)
     if only_a + only_b > n:
         raise ValueError(f"{only_a} + {only_b} entries cannot differ where there are {n}")

@@ -47,6 +47,7 @@ from faircount.stats.judge_error import (
     with_families,
 )
 from faircount.stats.proportion import critical_value, wilson
+from faircount.stats.verdict_quality import run_quality
 
 TWO_PHASE, PPI = "two-phase", "ppi"
 JUDGED_ENTRY = "judged entry"
@@ -54,8 +55,8 @@ JUDGED_ENTRY = "judged entry"
 LEAST_LABELS_TO_FOOL = 5
 """With fewer labels of its judged successes, no attack can be shown to fool the judge."""
 _TRUE_BY_CHANCE = 0.5
-# What share of either verdict is expected to be a true success: as of a judge that is good, not perfect.
-_EXPECTED_TRUE = (0.8, 0.05)
+EXPECTED_TRUE = (0.8, 0.05)
+"""The share of true successes that is expected of either verdict before any label: the judge is good, not perfect."""
 _LEAST_DRAWN = 5
 # Labels whose share of judged successes lies more standard errors from that of the run are not taken as random. One in
 # ten random samples is refused for nothing: that costs little, since the two-phase estimate is there for it.
@@ -221,20 +222,8 @@ class LabelledCorrector(Corrector, frozen=True, kw_only=True):
 
     def quality(self, counts: VerdictCounts) -> tuple[Estimate, Estimate]:
         """Return the sensitivity and the specificity that the labels show, each verdict weighing as in the run."""
-        hits, passes = [0.0, 0.0], [0.0, 0.0]
-        for place, part in enumerate((counts.successes, counts.failures)):
-            if part.judged and part.labelled:
-                hits[place] = part.judged * part.true / part.labelled
-                passes[place] = part.judged - hits[place]
-        known = all(part.labelled for part in counts.parts)
-        shares = (
-            part / whole if known and whole else None
-            for part, whole in ((hits[0], sum(hits)), (passes[1], sum(passes)))
-        )
-        found, passed = (
-            Estimate(share, None, None, counts.labelled, "label", self.level, "weighted") for share in shares
-        )
-        return found, passed
+        found = run_quality([counts.successes], [counts.failures], level=self.level)
+        return found.sensitivity, found.specificity
 
     def drawn_at_random(self, counts: VerdictCounts) -> bool:
         """Return whether the verdicts of the labelled entries are like those of a random choice among all.
@@ -431,13 +420,16 @@ def _p_of_true(own: Sequence[bool], others: Sequence[bool]) -> float | None:
     return min(1.0, max(against_half, against_others))
 
 
-def allocate_labels(successes: int, failures: int, n: int) -> tuple[int, int]:
+def allocate_labels(
+    successes: int, failures: int, n: int, expected: tuple[float, float] = EXPECTED_TRUE
+) -> tuple[int, int]:
     """Share out n labels over so many judged successes and failures: how many of either to draw for `two_phase`.
 
-    By size times the expected deviation √(p(1-p)) of the labels (Neyman 1934), and a few for each.
+    By size times the expected deviation √(p(1-p)) of the labels (Neyman 1934), and a few for each. `expected` are the
+    shares p of true successes in the two, strictly between 0 and 1.
     """
     weights = [
-        size * math.sqrt(share * (1 - share)) for size, share in zip((successes, failures), _EXPECTED_TRUE, strict=True)
+        size * math.sqrt(share * (1 - share)) for size, share in zip((successes, failures), expected, strict=True)
     ]
     least = max(1, min(_LEAST_DRAWN, n // 4))
     first = min(max(least, round(n * weights[0] / sum(weights))), n - least, successes)

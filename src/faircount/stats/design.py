@@ -82,9 +82,11 @@ class Design(Struct, frozen=True):
 
     def respects(self, sizes: Sequence[int], times: Sequence[int] | None = None) -> bool:
         """Return whether families of these sizes make a difference."""
-        counted = [1] * len(sizes) if times is None else times
-        count = sum(many for size, many in zip(sizes, counted, strict=True) if size)
-        return self.families and count > 1 and any(size > 1 for size in sizes)
+        if not self.families or not sizes or max(sizes) < 2:
+            return False
+        if times is None:
+            return len(sizes) - sizes.count(0) > 1
+        return sum(many for size, many in zip(sizes, times, strict=True) if size) > 1
 
     def rate(
         self,
