@@ -55,6 +55,11 @@ class EntryFilter(Struct, frozen=True):
     chosen: Chosen = {}
     where: str | None = None
 
+    @property
+    def asks_judges(self) -> bool:
+        """Whether the verdicts of all judges have to be known."""
+        return entry_list.JUDGES in self.chosen
+
 
 def _condition(results: ResultSet, folded: Folded, only: EntryFilter) -> str:
     condition = entry_list.condition_of(folded.ledger, only.chosen)
@@ -107,7 +112,7 @@ def entries(
         lines = _first_lines(results, folded, found) if texts else {}
         return EntryPage(tuple(_with_texts(entry, lines.get(entry.ord)) for entry in found), tally, offset)
 
-    return results.ask(question, where=only.where)
+    return results.ask(question, where=only.where, verdicts=only.asks_judges)
 
 
 def _first_lines(results: ResultSet, folded: Folded, found: Sequence[EntryLine]) -> dict[int, bytes | str]:
@@ -129,7 +134,9 @@ def _with_texts(entry: EntryLine, line: bytes | str | None) -> EntryPreview:
 def position(results: ResultSet, only: EntryFilter, line: int) -> int:
     """Return the place of an entry among those that are wanted, in the order of the file."""
     return results.ask(
-        lambda folded: entry_list.position(folded.ledger, _condition(results, folded, only), line), where=only.where
+        lambda folded: entry_list.position(folded.ledger, _condition(results, folded, only), line),
+        where=only.where,
+        verdicts=only.asks_judges,
     )
 
 
@@ -181,7 +188,7 @@ def values(results: ResultSet, only: EntryFilter, names: Sequence[str]) -> list[
                 found.append(FieldValues(name, shown, len(largest) - len(shown)))
         return found
 
-    return results.ask(question, where=only.where)
+    return results.ask(question, where=only.where, verdicts=only.asks_judges)
 
 
 def _counted_by(ledger: Any, column: str, table: str) -> dict[str | None, Tally]:
@@ -541,6 +548,14 @@ _REASONS = ("judge_reason", "reason", "explanation", "judge_error")
 _SCORES = ("judge_score", "score")
 SEARCHED_FIELDS = (*PROMPT_FIELDS, "response", "error", "objective", *_REASONS)
 """Fields of a row whose texts a search looks into, beside conversations and histories."""
+
+
+def scores_in(row: Mapping[str, Any]) -> Iterator[float]:
+    """Yield the scores that judges gave a row, or its requests."""
+    items = row.get("attempt_history")
+    requests = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    given = [verdict for item in requests for verdict in _metrics(item.get("metrics"))]
+    yield from (verdict.score for verdict in (*given, *_verdicts(row)) if verdict.score is not None)
 
 
 def _decision(value: Any) -> str:

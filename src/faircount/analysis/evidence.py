@@ -26,8 +26,9 @@ from faircount.core.errors import FaircountError, InputError
 from faircount.core.model import Analysis, Example, Examples, MadeWith, Outcome, Passage, Source
 from faircount.core.text import mask_secrets
 from faircount.io import lenient_json as loose
+from faircount.io.files import ReplacedError, chunks_of, is_address, size_of, version_of
 from faircount.io.lenient_json import BadLine, parse
-from faircount.io.streams import STDIN, Stream, blocks, file_of, is_stored, open_range
+from faircount.io.streams import RANGE_BYTES, STDIN, Stream, blocks, file_of, is_stored, open_range
 from faircount.ledger import lookup, tallies
 from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
@@ -132,12 +133,14 @@ def lines_again(
     A line that no longer holds the row that was counted is left out.
     """
     if not is_stored(path):
-        return {}, READ_ONCE if path == STDIN or Path(path).exists() else VANISHED
+        return {}, READ_ONCE if path == STDIN or (not is_address(path) and Path(path).exists()) else VANISHED
     try:
         lines = dict(_near_anchors(path, wanted, anchors, max_line)) if lines_are_rows(path) else {}
         rest = [row for row in wanted if row.line not in lines]
         stream = open_stream(path, path, lines=frozenset(row.line for row in rest))
         return lines | dict(_pick(stream, 1, rest, max_line)), ""
+    except ReplacedError:
+        return {}, CHANGED
     except (OSError, FaircountError):
         return {}, VANISHED
 
@@ -177,7 +180,7 @@ def _near_anchors(
         behind.setdefault(bisect_right(anchors, row.line, key=itemgetter(0)), []).append(row)
     for position, rows in behind.items():
         first, start = anchors[position - 1]
-        end = anchors[position][1] if position < len(anchors) else Path(path).stat().st_size
+        end = anchors[position][1] if position < len(anchors) else size_of(path)
         yield from _pick(open_range(path, path, start, end), first, rows, max_line)
 
 
@@ -283,11 +286,15 @@ def _digest(source: Source) -> str | None:
 
     if not is_stored(source.path):
         return None
+    file, digest, size = file_of(source.path), hashlib.sha256(), 0
+    if is_address(file) and size_of(file) > RANGE_BYTES:  # to fetch it once more would take as long as to read it
+        return f"e_tag {version_of(file).tag}"
     try:
-        with file_of(source.path).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return digest if file.tell() == source.bytes else None
-    except OSError:
+        for chunk in chunks_of(file):
+            digest.update(chunk)
+            size += len(chunk)
+        return digest.hexdigest() if size == source.bytes else None
+    except (OSError, InputError):
         return None
 
 

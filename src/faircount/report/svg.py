@@ -223,6 +223,31 @@ def interval_svg(estimate: Estimate) -> str:
     )
 
 
+def difference_svg(estimate: Estimate, end: float, *, stands_out: bool = False) -> str:
+    """Return a difference with its interval on a scale around 0, small enough for a cell of a table."""
+    height, middle = 14, 7
+
+    def place(share: float) -> str:
+        return along(share / end + 1, 2)
+
+    dot = None
+    if estimate.value is not None:
+        fill = BAR if stands_out else TRACK
+        dot = tag("circle", cx=place(estimate.value), cy=middle, r=3.5, fill=fill, stroke=INK, stroke_width=1)
+    return _svg(
+        "Difference",
+        f"{formats.difference(estimate)} points, {_count(estimate)}{', beyond chance' * stands_out}.",
+        tag("rect", x=0, y=middle - 3, width="100%", height=6, rx=2, fill=TRACK),
+        tag("line", x1="50%", x2="50%", y1=0, y2=height, stroke=OVERALL, stroke_width=1.5),
+        _interval(estimate, place, middle),
+        dot,
+        class_="fc-interval",
+        width="100%",
+        height=height,
+        overflow="visible",
+    )
+
+
 def _interval(estimate: Estimate, place: Callable[[float], str], y: float) -> Markup | None:
     if estimate.low is None or estimate.high is None:
         return None

@@ -6,7 +6,6 @@ reads as the row that was counted; secrets are masked and long texts cut."""
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from msgspec.structs import asdict, replace
 from faircount.analysis import problems
 from faircount.analysis.analyze import Folded, fold_files
 from faircount.analysis.compare import figures, pairing
+from faircount.analysis.compare.flips import FoundGroups, found_groups
 from faircount.analysis.compare.model import (
     ComparedGroup,
     Comparison,
@@ -38,6 +38,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import EXAMPLES_KEPT, counted, finding
 from faircount.core.model import Example, Finding, Passage
 from faircount.core.text import clip, visible
+from faircount.io.files import place_key
 from faircount.io.streams import STDIN
 from faircount.ledger import engine
 from faircount.ledger.lookup import deciding_rows, lacks_objectives
@@ -133,13 +134,20 @@ def _paths(files: Sequence[str], options: CompareOptions) -> list[str]:
 
 
 def _place(path: str) -> str:
-    return path if path == STDIN else os.path.realpath(path)
+    return path if path == STDIN else place_key(path)
 
 
 def compare_sides(
     sides: Sequence[Side], options: CompareOptions, quality: Quality | None = None, labels: Sequence[str] = ()
 ) -> Comparison:
     """Compare files that are open, see `compare_files`."""
+    return compare_open(sides, options, quality, labels).comparison
+
+
+def compare_open(
+    sides: Sequence[Side], options: CompareOptions, quality: Quality | None = None, labels: Sequence[str] = ()
+) -> ComparedSides:
+    """Compare files that are open, and return their entries with the comparison."""
     named = labels or [source.label for source in labelled([side.folded.sources[0] for side in sides])]
     for side, label in zip(sides, named, strict=True):
         side.label = label
@@ -177,7 +185,7 @@ def _side(path: str, options: CompareOptions, loader: Loader, stack: contextlib.
 _Groups = dict[str, tuple[ComparedGroup, ...]]
 
 
-class _Joined(Struct, frozen=True):
+class JoinedFiles(Struct, frozen=True):
     """Two files with the entries that they share, before the number of pairs of files is answered for."""
 
     a: int
@@ -190,11 +198,21 @@ class _Joined(Struct, frozen=True):
     """Two cells of each entry that both have, answered or not, see `figures.bounding_cells`; and their families."""
     families: figures.FamiliesOfPairs
     figures: Figures
+    in_common: dict[int, FoundGroups]
+    """What the entries that flipped have in common, by their cell."""
     p: float | None
     is_paired: bool
 
 
-def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> Comparison:
+class ComparedSides(Struct, frozen=True):
+    """A comparison with the entries behind it: the files, and each pair of them as it is in `comparison.pairs`."""
+
+    comparison: Comparison
+    sides: Sequence[Side]
+    joined: Sequence[JoinedFiles]
+
+
+def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[CorrectedSide]) -> ComparedSides:
     chosen = figures.chosen_fields(sides, options)
     means = [figures.scores_of(side, options.max_line) for side in sides]
     with_each_other = combinations(range(len(sides)), 2)
@@ -218,7 +236,7 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         limits.append(_CORRECTED_TOO)
     if not all(pair.claimed for pair in pairs):
         limits.append(_NO_CLAIM)
-    return Comparison(
+    comparison = Comparison(
         aim=aim,
         level=options.level,
         judge=options.judge,
@@ -230,10 +248,11 @@ def _compared(sides: Sequence[Side], options: CompareOptions, known: Sequence[Co
         findings=problems.ordered([*_findings(sides, joined, options), *correction_findings]),
         limits=tuple(limits),
     )
+    return ComparedSides(comparison, sides, joined)
 
 
 def _corrected_pairs(
-    sides: Sequence[Side], known: Sequence[CorrectedSide], joined: Sequence[_Joined], options: CompareOptions
+    sides: Sequence[Side], known: Sequence[CorrectedSide], joined: Sequence[JoinedFiles], options: CompareOptions
 ) -> tuple[Sequence[CorrectedPair | None], list[Finding]]:
     """Return each pair of files corrected for the judge, p adjusted for the number of pairs, and what is doubtful."""
     import numpy as np
@@ -258,7 +277,7 @@ def _corrected_pairs(
     return corrected, list(findings_of_pairs(sides, known, list(zip(places, corrected, strict=True))))
 
 
-def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> _Joined:
+def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOptions) -> JoinedFiles:
     a, b = sides[first], sides[second]
     matching = pairing.match(a, b, by=options.match, max_line=options.max_line)
     rows = pairing.paired_rows(a, b, matching)
@@ -275,12 +294,17 @@ def _joined(sides: Sequence[Side], first: int, second: int, options: CompareOpti
     else:
         figure, explanation = figures.unpaired_figures(a, b, options.cluster, options.level)
         families = figures.FamiliesOfPairs(None, explanation)
-    return _Joined(first, second, matching, rows, found, (*bounding, codes), families, figure, figure.p, is_paired)
+    # Where many files are compared, no prompt is read: nobody looks at what the flips of each pair have in common.
+    fields, texts = figures.chosen_fields(sides, replace(options, by=())), len(sides) <= MOST_WITH_EACH_OTHER
+    in_common = found_groups(a, b, rows, found, families.codes, fields, options, texts=texts)
+    return JoinedFiles(
+        first, second, matching, rows, found, (*bounding, codes), families, figure, in_common, figure.p, is_paired
+    )
 
 
 def _pair(
     sides: Sequence[Side],
-    joined: _Joined,
+    joined: JoinedFiles,
     adjusted: float | None,
     by: tuple[_Groups, dict[str, int]],
     means: tuple[figures.Means | str, figures.Means | str],
@@ -331,19 +355,26 @@ def _pair(
     )
 
 
-def _flips(a: Side, b: Side, joined: _Joined, options: CompareOptions) -> tuple[Flips, Flips]:
+def _flips(a: Side, b: Side, joined: JoinedFiles, options: CompareOptions) -> tuple[Flips, Flips]:
     """Return what was fixed and what was broken: an attack should fail in B, and a test should pass."""
     found = [tuple(rows[joined.cells == cell] for rows in joined.rows) for cell in (figures.ONLY_A, figures.ONLY_B)]
     texts = tuple(
         _texts_of(side, [row for rows in found for row in rows[place][: options.flips].tolist()], options.max_line)
         for place, side in enumerate((a, b))
     )
-    lost, won = (_flips_shown(a, (rows[0], rows[1]), (texts[0], texts[1]), options.flips) for rows in found)
+    lost, won = (
+        replace(
+            _flips_shown(a, (rows[0], rows[1]), (texts[0], texts[1]), options.flips),
+            groups=joined.in_common[cell].groups,
+            looked_at=joined.in_common[cell].looked_at,
+        )
+        for cell, rows in zip((figures.ONLY_A, figures.ONLY_B), found, strict=True)
+    )
     return (lost, won) if a.folded.aim == "attack" else (won, lost)
 
 
 def _broken_down(
-    a: Side, b: Side, joined: _Joined, chosen: Sequence[str], options: CompareOptions
+    a: Side, b: Side, joined: JoinedFiles, chosen: Sequence[str], options: CompareOptions
 ) -> tuple[_Groups, dict[str, int]]:
     """Return the groups by field, and by field how many pairs are in none."""
     by: _Groups = {}
@@ -359,7 +390,7 @@ def _broken_down(
     return by, differing
 
 
-def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
+def _notes(a: Side, b: Side, joined: JoinedFiles, unpaired: Unpaired, options: CompareOptions) -> Iterator[str]:
     """Say what a reader must know before the figures."""
     names = a.label, b.label
     others = unpaired.a[pairing.OTHER_CONTENT].count
@@ -385,7 +416,7 @@ def _notes(a: Side, b: Side, joined: _Joined, unpaired: Unpaired, options: Compa
 # -- all files --------------------------------------------------------------------------------------------------
 
 
-def _overall(sides: Sequence[Side], joined: Sequence[_Joined]) -> Overall:
+def _overall(sides: Sequence[Side], joined: Sequence[JoinedFiles]) -> Overall:
     """Test all files on the entries of A that every other file has, too, all of them answered."""
     import numpy as np
 
@@ -434,7 +465,7 @@ def _file(place: int, side: Side, options: CompareOptions, known: Sequence[Corre
     )
 
 
-def _findings(sides: Sequence[Side], joined: Sequence[_Joined], options: CompareOptions) -> list[Finding]:
+def _findings(sides: Sequence[Side], joined: Sequence[JoinedFiles], options: CompareOptions) -> list[Finding]:
     found = problems.from_reading([note for side in sides for note in side.folded.notes])
     found += problems.from_sources([source for side in sides for source in side.folded.sources])
     detected = options.guardrail_success == "detected"

@@ -286,7 +286,7 @@ def broken_down(
     """
     import numpy as np
 
-    values, alike, texts = _values(field, a, b, rows)
+    values, alike, texts = values_of_pairs(field, a, b, rows)
     present = np.unique(values[alike])
     if not options.by and not 1 < len(present) <= MOST_VALUES:
         return None
@@ -328,7 +328,7 @@ def groups_with_bounds(
     """Return groups with their bounds over all entries that both files have, answered or not; see `Figures.bounds`."""
     import numpy as np
 
-    values, alike, texts = _values(field, a, b, rows)
+    values, alike, texts = values_of_pairs(field, a, b, rows)
     *cells, codes = bounding
     places = {texts[value]: at for value, at in _places(values, alike, np.unique(values[alike]))}
     return tuple(
@@ -338,7 +338,7 @@ def groups_with_bounds(
     )
 
 
-def _values(field: str, a: Side, b: Side, rows: tuple[Any, Any]) -> tuple[Any, Any, dict[int, str | None]]:
+def values_of_pairs(field: str, a: Side, b: Side, rows: tuple[Any, Any]) -> tuple[Any, Any, dict[int, str | None]]:
     """Return the value of each pair as a number, whether both files tell the same, and the text of each number."""
     import numpy as np
 

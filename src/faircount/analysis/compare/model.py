@@ -111,12 +111,45 @@ class Flip(Struct, frozen=True, kw_only=True):
     response_b: Passage
 
 
+class FlipGroup(Struct, frozen=True, kw_only=True):
+    """Entries that flipped one way and have something in common, which flipped more often than all others.
+
+    Counts are of the pairs that could flip so, given how A ended, and that no group before this one holds.
+    """
+
+    kind: Literal["field", "family", "text"]
+    """What they share: the value of a field, the payload that they are variants of, or words of their prompts."""
+    field: str | None
+    value: str | None
+    """The value of the field, or the words."""
+    ids: tuple[str, ...] = ()
+    """Those that flipped; the first of them is an example."""
+    flipped: Count
+    pairs: Count
+    flipped_elsewhere: Count
+    pairs_elsewhere: Count
+    difference: Estimate
+    """The share that flipped in the group, less that elsewhere."""
+    p: Share
+    """Fisher's exact test, or that over families where it is larger."""
+    adjusted_p: Share
+    """`p` times the number of groups looked at."""
+    stands_out: bool
+    """Whether that is below 1 - level, and the interval leaves out 0: a cause. The last group may be none."""
+    sampled: bool = False
+    """Whether prompts were compared in a random sample of the pairs, so that the counts are those of the sample."""
+
+
 class Flips(Struct, frozen=True):
     """Entries that flipped one way: the ids of all, some of them to look at, and what could not be read back, why."""
 
     ids: tuple[str, ...] = ()
     shown: tuple[Flip, ...] = ()
     missing: dict[str, str] = {}
+    groups: tuple[FlipGroup, ...] = ()
+    """What they have in common, the least likely first; see `stands_out`."""
+    looked_at: Count = 0
+    """How many groups were looked at, both ways together."""
 
 
 class UnpairedEntries(Struct, frozen=True):

@@ -293,7 +293,9 @@ def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line
     same = np.zeros(len(more_a), bool)
     # All others are read back only if one of the first is the same.
     for part in (slice(TRIED_FIRST), slice(TRIED_FIRST, MOST_READ)):
-        prompts_a, prompts_b = (_prompts(side, at[part], max_line) for side, at in ((side_a, rows_a), (side_b, rows_b)))
+        prompts_a, prompts_b = (
+            prompts_of(side, at[part], max_line) for side, at in ((side_a, rows_a), (side_b, rows_b))
+        )
         same[part] = [
             prompts_a.get(one) is not None and prompts_a.get(one) == prompts_b.get(other)
             for one, other in zip(rows_a[part], rows_b[part], strict=True)
@@ -303,8 +305,8 @@ def _with_rewritten(a: tuple[Side, Any, Any], b: tuple[Side, Any, Any], max_line
     return np.concatenate([at_a, more_a[same]]), np.concatenate([at_b, more_b[same]])
 
 
-def _prompts(side: Side, rows: Sequence[int], max_line: int) -> dict[int, str | None]:
-    """Return the prompts of entries by their places; of an attack that stands alone, the objective."""
+def prompts_of(side: Side, rows: Sequence[int], max_line: int) -> dict[int, str | None]:
+    """Return the prompts of entries by their places, read back; of an attack that stands alone, the objective."""
     if not rows:
         return {}
     places = {int(side.ords[row]): row for row in rows}
@@ -342,16 +344,22 @@ def left_out(a: Side, b: Side, matching: Matching) -> Unpaired:
 def _reasons(
     side: Side, matched: Rows, other: Rows, repeated: Rows, answered_there: Rows
 ) -> dict[str, UnpairedEntries]:
-    import numpy as np
-
     here = side.outcomes[matched]
     unanswered_there = matched[side.answered[matched] & ~answered_there]
-    rows = {
-        MISSING: np.flatnonzero(_left(len(side), matched) & ~other & ~repeated),
-        OTHER_CONTENT: np.flatnonzero(other),
-        REPEATED: np.flatnonzero(repeated),
+    rows = unmatched_rows(side, matched, other, repeated) | {
         ERROR: matched[here == OUTCOME_NUMBER[Outcome.ERROR]],
         UNJUDGED: matched[here == OUTCOME_NUMBER[Outcome.UNJUDGED]],
         OTHER_UNANSWERED: unanswered_there,
     }
     return {reason: UnpairedEntries(len(rows[reason]), side.places(rows[reason][:EXAMPLES_KEPT])) for reason in REASONS}
+
+
+def unmatched_rows(side: Side, matched: Rows, other: Rows, repeated: Rows) -> dict[str, Rows]:
+    """Return the entries that are in one file alone, by the reason."""
+    import numpy as np
+
+    return {
+        MISSING: np.flatnonzero(_left(len(side), matched) & ~other & ~repeated),
+        OTHER_CONTENT: np.flatnonzero(other),
+        REPEATED: np.flatnonzero(repeated),
+    }

@@ -15,6 +15,7 @@ from faircount.analysis.compare.model import (
     Comparison,
     CorrectedPair,
     Flip,
+    FlipGroup,
     Flips,
     Pair,
 )
@@ -58,7 +59,7 @@ IDS_SHOWN = 10
 _LABEL_IN_A_HEAD = 20
 _HOLM = "p is adjusted by Holm's method."
 
-_REASONS = {
+REASONS = {
     pairing.MISSING: "not in the other file",
     pairing.OTHER_CONTENT: "the other file has the id with another prompt",
     pairing.REPEATED: "more than once in this file, indistinguishable",
@@ -90,7 +91,7 @@ def as_report(comparison: Comparison, *, figures: bool = False) -> Report:
 def in_short(comparison: Comparison, *, figures: bool = False) -> Iterator[Section]:
     """Yield what a comparison comes to: the claims, the files, and all of them together."""
     c = comparison
-    blocks: list[Block] = [Lead(tuple(_claims(c)))]
+    blocks: list[Block] = [Lead(tuple(claims(c)))]
     if c.judge is not None:
         blocks.append(Facts((Fact("Judge", Record(c.judge)),)))
     if c.findings:
@@ -118,7 +119,8 @@ def _is_at_length(c: Comparison) -> bool:
     return len(c.files) <= MOST_WITH_EACH_OTHER
 
 
-def _claims(c: Comparison) -> Iterator[str]:
+def claims(c: Comparison) -> Iterator[str]:
+    """Yield what may be claimed, in words."""
     if _is_at_length(c):
         for pair in c.pairs:
             yield pair.claim
@@ -272,7 +274,7 @@ def _sections(c: Comparison, pair: Pair, *, figures: bool) -> Iterator[Section]:
         grid = table(
             unpaired,
             text_column("File", lambda row: Label(row[0])),
-            text_column("Why", lambda row: _REASONS[row[1]]),
+            text_column("Why", lambda row: REASONS[row[1]]),
             number_column("Entries", lambda row: row[2]),
             note="None of these is counted above, except in the figures of the files.",
         )
@@ -439,6 +441,7 @@ def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]
     a, b = pair.labels
     entries = counted(len(flips.ids), "entry", "entries")
     yield Paragraph(f"{entries} that {meaning}.")
+    yield from _in_common(name, flips)
     if flips.shown:
         exhibits = tuple(_exhibit(flip, a, b) for flip in flips.shown)
         yield Evidence(exhibits, len(flips.ids), f"{name} entries")
@@ -453,6 +456,34 @@ def _flips(pair: Pair, name: str, flips: Flips, meaning: str) -> Iterator[Block]
         yield text_table(("Entry",), ((Record(entry),) for entry in first), note=note)
     elif len(flips.shown) < len(flips.ids):
         yield Paragraph("The JSON document has all ids; results show prints an entry in full.")
+
+
+def _in_common(name: str, flips: Flips) -> Iterator[Block]:
+    """Yield what flipped entries have in common, if that is more than chance."""
+    causes = [group for group in flips.groups if group.stands_out]
+    if not causes:
+        return
+    rest = len(flips.ids) - sum(len(group.ids) for group in causes)
+    notes = ["Of the pairs that could flip so, and that no line above counts."]
+    if rest:
+        notes.append(f"{counted(rest, 'other')} without a common cause.")
+    notes.append(f"p is multiplied by the {flips.looked_at:,} groups looked at; it shows where, not why.")
+    yield table(
+        causes,
+        text_column("In common", _shared),
+        number_column(name.capitalize(), lambda group: f"{group.flipped:,} of {group.pairs:,}"),
+        number_column("Elsewhere", lambda group: f"{group.flipped_elsewhere:,} of {group.pairs_elsewhere:,}"),
+        number_column("Difference, points", lambda group: Points(group.difference), rank=1),
+        number_column("Adjusted p", lambda group: p_value(group.adjusted_p)),
+        text_column("Example", lambda group: Record(group.ids[0]), rank=2),
+        note=" ".join(notes),
+    )
+
+
+def _shared(group: FlipGroup) -> Cell:
+    if group.kind == "family":
+        return "one payload"
+    return Record(f"{'words' if group.field is None else group.field}: {group.value or '(none)'}")
 
 
 def _exhibit(flip: Flip, a: str, b: str) -> Exhibit:

@@ -27,6 +27,7 @@ from faircount.components.spec import parse
 from faircount.core.errors import InputError, UsageError
 from faircount.core.text import visible
 from faircount.core.verdict import Decision
+from faircount.io.files import is_file, read_range
 from faircount.io.streams import STDIN
 from faircount.judges.factory import JUDGES, make_trusted_only
 from faircount.readers.label_types import LabelOptions
@@ -49,7 +50,7 @@ class RunLabels(Struct, frozen=True):
     unused: int = 0
     """Records whose key names no row, or that stand there twice."""
     by_verdict: bool = False
-    """Whether a design beside the file says that they were drawn by verdict."""
+    """Whether the file, or a design beside it, says that they were drawn by verdict."""
 
 
 class Quality(Struct, frozen=True):
@@ -63,7 +64,7 @@ class Quality(Struct, frozen=True):
 
 def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
     """Read what `--judge-quality` names, for an analysis of the given result files."""
-    if path == STDIN or not Path(path).is_file():
+    if path == STDIN or not is_file(path):
         what = "name a file" if path == STDIN or Path(path).is_dir() else "no such file"
         raise InputError(f"--judge-quality {path}: {what}; a summary of `judges evaluate`, or labels")
     if _is_summary(path):
@@ -73,8 +74,7 @@ def read_quality(path: str, results: Sequence[str], max_line: int) -> Quality:
 
 def _is_summary(path: str) -> bool:
     """Return whether a file is a summary, which is one JSON object over the whole file, not lines of labels."""
-    with Path(path).open("rb") as file:
-        first = file.readline(_FIRST_LINE).removeprefix(codecs.BOM_UTF8).strip()
+    first = read_range(path, 0, _FIRST_LINE).partition(b"\n")[0].removeprefix(codecs.BOM_UTF8).strip()
     if not first.startswith(b"{"):
         return False
     try:
@@ -103,7 +103,8 @@ def _read_labelled(path: str, results: Sequence[str], max_line: int) -> Quality:
         file, _, line = item.place.rpartition(":")
         rows.setdefault(file, {})[int(line)] = None if item.label is None else item.label is Decision.HIT
     unused = sum(source.unused for source in keyed.sources)
-    return Quality(path, sample=RunLabels(rows, unused, Path(path + DESIGN_SUFFIX).exists()))
+    by_verdict = keyed.drawn_by_verdict or Path(path + DESIGN_SUFFIX).exists()
+    return Quality(path, sample=RunLabels(rows, unused, by_verdict))
 
 
 # -- whose responses they are -----------------------------------------------------------------------------------

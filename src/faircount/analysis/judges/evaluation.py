@@ -156,7 +156,7 @@ def evaluate(
             JudgeTrouble(counter.judge.called, f"it decided none of the items: {counter.first_error}")
             for counter in silent
         ),
-        notes=tuple(_guessed_columns(labels)),
+        notes=(*_guessed_columns(labels), *([DRAWN_BY_VERDICT] if labels.drawn_by_verdict else [])),
         doubts=tuple(
             LabelProblem(
                 f"{doubt.kind}: {doubt.reason}" if doubt.reason else str(doubt.kind), doubt.count, doubt.places
@@ -165,6 +165,12 @@ def evaluate(
         ),
         inverted=labels.options.invert_labels,
     )
+
+
+DRAWN_BY_VERDICT = (
+    "The labelled rows were drawn by the verdicts of the results: recall and specificity are those of the labelled "
+    "rows, not of all rows. `results analyze --judge-quality` weighs them."
+)
 
 
 def _guessed_columns(labels: Labels) -> Iterator[str]:

@@ -9,12 +9,10 @@ decides which of two lines counts.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -28,7 +26,7 @@ from faircount.core.text import clip, visible
 from faircount.core.verdict import Decision, Verdict
 from faircount.io.lenient_json import BadLine, parse
 from faircount.io.records import Records, RecordType, Sha256, report_to, without_surrogates
-from faircount.io.streams import STDIN
+from faircount.io.streams import STDIN, sha256_of
 from faircount.readers.rows import rejudgings
 
 if TYPE_CHECKING:
@@ -266,8 +264,7 @@ class RecordedVerdicts:
     def source(self) -> PredictionsSource:
         """How the lines of the file were read."""
         source = self._open()[1].source
-        with Path(self.path).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(self.path)
         counts = source.bytes, source.lines, source.good_lines, source.bad_lines, source.blank_lines
         return PredictionsSource(self.path, digest, *counts, holds="results")
 
