@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from importlib import resources
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +101,13 @@ def test_files_that_cannot_be_used_end_with_3_and_the_others_are_checked(write: 
 
 def test_a_file_that_may_not_be_read_does_not_stop_the_others(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     good, locked = write(CLEAN, "good.jsonl"), write(CLEAN, "locked.jsonl")
-    opened = Path.open
 
-    def refusing(path: Path, *arguments: Any, **named: Any) -> Any:
-        if path.name == "locked.jsonl":
+    def refusing(path: str) -> FileIO:
+        if path == locked:
             raise PermissionError(13, "Permission denied")
-        return opened(path, *arguments, **named)
+        return FileIO(path)
 
-    monkeypatch.setattr(Path, "open", refusing)
+    monkeypatch.setattr("faircount.io.files.FileIO", refusing)
     checks = checks_of(good, locked)
     assert [item.unusable for item in checks.checks] == [None, "cannot be read: Permission denied"]
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, fisher_exact
 
-from faircount.analysis import PowerOptions, Question, ask
+from faircount.analysis import PowerOptions, PowerQuestion, ask
 from faircount.app.cli import main
 from faircount.core import UsageError
 from faircount.stats import power_paired
@@ -49,7 +49,7 @@ ASKED: list[list[str]] = [
 ]
 
 
-def only(**options: Any) -> Question:
+def only(**options: Any) -> PowerQuestion:
     (question,) = ask(PowerOptions(**options)).questions
     return question
 

@@ -7,6 +7,7 @@ from faircount.analysis.catalogue import list_attacks as list_attacks
 from faircount.analysis.check import Checks as Checks
 from faircount.analysis.check import check_files as check_files
 from faircount.analysis.check import verdict as verdict
+from faircount.analysis.compare.browse import open_comparison as open_comparison
 from faircount.analysis.compare.compare import compare_files as compare_files
 from faircount.analysis.compare.figures import detectable as detectable
 from faircount.analysis.compare.figures import figures as figures
@@ -14,6 +15,8 @@ from faircount.analysis.compare.figures import tested as tested
 from faircount.analysis.compare.model import ComparedGroup as ComparedGroup
 from faircount.analysis.compare.model import Comparison as Comparison
 from faircount.analysis.compare.model import Figures as Figures
+from faircount.analysis.compare.model import FlipGroup as FlipGroup
+from faircount.analysis.correct.inputs import read_quality as read_quality
 from faircount.analysis.dataset_comparison import ComparedDataset as ComparedDataset
 from faircount.analysis.dataset_comparison import compare_dataset as compare_dataset
 from faircount.analysis.evidence import CHANGED as CHANGED
@@ -50,6 +53,12 @@ from faircount.analysis.judges.agreement import Agreement as Agreement
 from faircount.analysis.judges.agreement import GroupAgreement as GroupAgreement
 from faircount.analysis.judges.agreement import measure_agreement as measure_agreement
 from faircount.analysis.judges.evaluation import balanced as balanced
+from faircount.analysis.judges.on_run import agreements as agreements
+from faircount.analysis.judges.on_run import entry_labels as entry_labels
+from faircount.analysis.judges.on_run import judge_on_run as judge_on_run
+from faircount.analysis.judges.on_run import ranked_judges as ranked_judges
+from faircount.analysis.judges.on_run import run_verdicts as run_verdicts
+from faircount.analysis.judges.on_run import score_bins as score_bins
 from faircount.analysis.judges.predictions import KeptPredictions as KeptPredictions
 from faircount.analysis.judges.predictions import Prediction as Prediction
 from faircount.analysis.judges.predictions import Predictions as Predictions
@@ -91,6 +100,18 @@ from faircount.analysis.label_sample import Sample as Sample
 from faircount.analysis.label_sample import columns_of as columns_of
 from faircount.analysis.label_sample import sample_for_labels as sample_for_labels
 from faircount.analysis.label_sample import sheet_rows as sheet_rows
+from faircount.analysis.label_writer import LabelWriter as LabelWriter
+from faircount.analysis.label_writer import NotSavedError as NotSavedError
+from faircount.analysis.labelling import LEASE as LEASE
+from faircount.analysis.labelling import LabelQueue as LabelQueue
+from faircount.analysis.labelling import RunToLabel as RunToLabel
+from faircount.analysis.labelling import agreement_of_labels as agreement_of_labels
+from faircount.analysis.labelling import corrected_by as corrected_by
+from faircount.analysis.labelling import decision_of as decision_of
+from faircount.analysis.labelling import labels_so_far as labels_so_far
+from faircount.analysis.labelling import names_in_labels as names_in_labels
+from faircount.analysis.labelling import run_frame as run_frame
+from faircount.analysis.labelling import run_labels as run_labels
 from faircount.analysis.options import CATEGORIES as CATEGORIES
 from faircount.analysis.options import RANKED_BY as RANKED_BY
 from faircount.analysis.options import SUMMARY as SUMMARY
@@ -106,7 +127,7 @@ from faircount.analysis.options import PowerOptions as PowerOptions
 from faircount.analysis.options import RejudgeOptions as RejudgeOptions
 from faircount.analysis.options import SampleOptions as SampleOptions
 from faircount.analysis.options import ShowOptions as ShowOptions
-from faircount.analysis.power import Question as Question
+from faircount.analysis.power import PowerQuestion as PowerQuestion
 from faircount.analysis.power import ask as ask
 from faircount.analysis.rejudge.panel import Panel as Panel
 from faircount.analysis.rejudge.rejudge import Rejudging as Rejudging
@@ -115,4 +136,5 @@ from faircount.analysis.report import rate_of as rate_of
 from faircount.analysis.show import ShownEntry as ShownEntry
 from faircount.analysis.show import find_entries as find_entries
 from faircount.analysis.summary import SMALL_GROUP as SMALL_GROUP
+from faircount.analysis.text_difference import word_difference as word_difference
 from faircount.analysis.words import WORDS as WORDS

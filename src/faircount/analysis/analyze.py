@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from faircount.analysis import evidence, problems, summary
-from faircount.analysis.evidence import sources_of
+from faircount.analysis.evidence import READ_ONCE, sources_of
 from faircount.analysis.grouping import (
     MOST_GROUPS,
     Grouping,
@@ -22,6 +24,7 @@ from faircount.analysis.grouping import (
     raw_names,
     to_break_down,
 )
+from faircount.analysis.in_parts import Cluster, ask_ahead, undivided
 from faircount.analysis.options import JUDGE, TAXONOMIES, AnalyzeOptions
 from faircount.analysis.words import CORRECTED, JUDGED, WORDS
 from faircount.core.errors import InputError, UsageError
@@ -42,7 +45,8 @@ from faircount.core.model import (
 )
 from faircount.core.text import clip, visible
 from faircount.core.workers import Answered
-from faircount.io.streams import is_stored
+from faircount.io.files import is_address, size_of
+from faircount.io.streams import file_of, is_stored
 from faircount.ledger import engine, row_filter, tallies
 from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import TOGETHER, Ledger, LedgerView
@@ -55,11 +59,13 @@ from faircount.readers.loading import (
     Loader,
     Progress,
     parse_row_query,
+    parts_for,
     refuse_evidence_alone,
     refuse_hopeless,
     refuse_unknown_fields,
     with_cache,
 )
+from faircount.readers.pieces import NOT_EVERYWHERE, LocalCrew, ReadInParts, expect_file, pieces_of
 from faircount.readers.raw_rows import ROW_FIELDS, Origin
 from faircount.readers.registry import default_reader, reader_named
 from faircount.report.source_labels import labelled, looks_benign
@@ -101,8 +107,16 @@ class AnalysisSet(Struct, frozen=True):
         return any(f.code in DAMAGE for a in self.analyses for f in a.findings)
 
 
-def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> AnalysisSet:
-    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`."""
+def analyze_files(
+    files: Sequence[str],
+    options: AnalyzeOptions,
+    progress: Progress = lambda _: None,
+    cluster: Cluster | None = None,
+) -> AnalysisSet:
+    """Analyse result files: one analysis each in the order given, or one over all with `options.combine`.
+
+    With a `cluster`, its machines do it; the result is the same.
+    """
     paths = inputs.expand(files, options.read_as)
     if not paths:
         raise UsageError("no result file given; name a file or a folder")
@@ -110,10 +124,13 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
     if options.false_positive_checks is not None:
         options = replace(options, false_positive_checks=_benign_path(chosen, options.false_positive_checks))
         paths.append(options.false_positive_checks or "")
+    if cluster is not None:
+        return _analyze_on(cluster, chosen, paths, options, progress)
     asked = AnalysisRequest.of(chosen, options)
     where = None if options.where is None else parse_row_query(options.where)
     if where is not None:
-        if _may_be_held(where) and all(map(is_stored, paths)):
+        in_parts = parts_for([item.path for item in chosen]) > 1
+        if _may_be_held(where) and all(map(is_stored, paths)) and not in_parts:
             with suppress(NotHeldError):
                 return with_cache(
                     lambda cache: Loader(paths, options.reading, progress, cache, alone=False, where=where),
@@ -129,6 +146,70 @@ def analyze_files(files: Sequence[str], options: AnalyzeOptions, progress: Progr
         # What one query chose by reading is hardly ever wanted again.
         cache=options.cache and where is None,
     )
+
+
+WHOLE_BELOW_BYTES = 256 * 1024**2
+"""A smaller file that is analysed by itself is analysed by one machine of a cluster."""
+
+
+def _analyze_on(
+    cluster: Cluster, chosen: Sequence[Input], paths: Sequence[str], options: AnalyzeOptions, progress: Progress
+) -> AnalysisSet:
+    where = None if options.where is None else parse_row_query(options.where)
+    for item in chosen:
+        if not is_stored(item.path):
+            raise UsageError(f"{item.path}: {READ_ONCE}; with --engine spark, name files that every machine can read")
+    refused = undivided(options, where)
+    if refused:
+        raise UsageError(f"{refused} does not work with --engine spark yet; leave --engine out")
+    asked = AnalysisRequest(chosen, None)
+    reading = replace(options.reading, where=where)
+    loader = Loader([], reading, progress, None, cluster=cluster)
+    found, failures = list[AnalysisFound](), list[str]()
+    whole: list[str] = []
+    if not options.combine:
+        whole = [item.path for item in chosen if size_of(file_of(item.path)) < WHOLE_BELOW_BYTES]
+    answers = cluster.answers_of(partial(_analyzed, options, str(Path.cwd())), whole) if whole else []
+    analysed = dict(zip(whole, answers, strict=True))
+    for group in [list(chosen)] if options.combine else [[item] for item in chosen]:
+        try:
+            if not options.combine and group[0].path in analysed:
+                one = msgspec.msgpack.decode(analysed[group[0].path], type=AnalysedFile)
+                if one.analysis is None:
+                    raise InputError(one.failure)
+                found.append((one.analysis, one.examples))
+                continue
+            with fold_files(group, options, loader) as folded:
+                refuse_evidence_alone(folded.sources)
+                name = COMBINED if options.combine else group[0].path
+                found.append(analysis_of(replace(asked, chosen=group), folded, options, name, loader))
+        except InputError as error:
+            if len(chosen) == 1 or options.combine:
+                raise
+            failures.append(str(error))
+    return analysis_set(found, paths, failures)
+
+
+class AnalysedFile(Struct, frozen=True):
+    """The analysis of one file by another machine, or why there is none."""
+
+    analysis: Analysis | None = None
+    examples: tuple[Examples, ...] = ()
+    failure: str = ""
+
+
+def _analyzed(options: AnalyzeOptions, folder: str, path: str) -> bytes:
+    """Analyse one file where this is called; a path that is not absolute begins in a folder."""
+    try:
+        with nullcontext() if is_address(path) or Path(path).is_absolute() else chdir(folder):
+            expect_file(path, path)
+            found = analyze_files([path], replace(options, cache=False))
+    except OSError:
+        return msgspec.msgpack.encode(AnalysedFile(failure=f"{path}: {NOT_EVERYWHERE}"))
+    except InputError as error:
+        return msgspec.msgpack.encode(AnalysedFile(failure=str(error)))
+    (analysis,) = found.analyses
+    return msgspec.msgpack.encode(AnalysedFile(analysis, found.evidence[analysis.name]))
 
 
 def inputs_of(paths: Sequence[str], options: AnalyzeOptions) -> tuple[list[Input], bool]:
@@ -224,7 +305,7 @@ def _batches(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -
     for item in chosen:
         alone = options.rules.merges_rows_by_id or options.wants_verdicts or not TAXONOMIES.isdisjoint(options.by)
         small = loader.is_small(item.path) and not alone
-        size += Path(item.path).stat().st_size if small else 0
+        size += size_of(item.path) if small else 0
         if batch and (not small or size > BATCH_BYTES):
             yield batch
             batch, size = [], 0
@@ -253,8 +334,8 @@ def _folded_each(
         with wanted_rows(ledger, usable, loader.where) as (wanted, kept):
             wanted.fold()
             kept_by_path = {one.source.path: one for one in kept}
-            for item, part, one in zip(batch, wanted.parts(), read, strict=True):
-                yield item, one if isinstance(one, InputError) else Folded(part, (kept_by_path[item.path],))
+            for item, view, one in zip(batch, wanted.views(), read, strict=True):
+                yield item, one if isinstance(one, InputError) else Folded(view, (kept_by_path[item.path],))
 
 
 def _read_or_not(ledger: Ledger, index: int, loader: Loader) -> ReadSource | InputError:
@@ -303,6 +384,18 @@ class Folded(Struct, frozen=True):
 @contextmanager
 def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader) -> Iterator[Folded]:
     """Read the sources into a ledger and fold it by the chosen definition."""
+    paths = [item.path for item in chosen]
+    parts = parts_for(paths)
+    if loader.cluster is not None:
+        parts, task = loader.cluster.sizes(sum(size_of(file_of(path)) for path in paths))
+        with loader.cluster.crew(task) as crew:
+            pieces = pieces_of(paths, parts, loader.options, piece_bytes=task)
+            yield _folded_by(ReadInParts(paths, pieces, crew, loader.progress), options, loader.cluster.memory)
+        return
+    if parts > 1 and not loader.used_cache and not undivided(options, loader.options.where or loader.where):
+        with _fold_in_parts(paths, options, loader, parts) as folded:
+            yield folded
+        return
     with Ledger([item.path for item in chosen]) as ledger:
         read = tuple(loader.load(ledger, index) for index in range(len(chosen)))
         refuse_hopeless([one.source for one in read], [one.notes for one in read])
@@ -311,6 +404,24 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
             wanted.fold(options.rules, combined=options.combine)
             with loader.keeping_fold(wanted):
                 yield Folded(wanted, tuple(kept))
+
+
+@contextmanager
+def _fold_in_parts(paths: Sequence[str], options: AnalyzeOptions, loader: Loader, parts: int) -> Iterator[Folded]:
+    """Read sources that are too large for one ledger, and fold them part by part, on the disk."""
+    with tempfile.TemporaryDirectory(prefix="faircount-") as folder:
+        crew = LocalCrew(Path(folder), loader.pool, loader.processes)
+        pieces = pieces_of(paths, parts, loader.options)
+        yield _folded_by(ReadInParts(paths, pieces, crew, loader.progress), options, crew.memory)
+
+
+def _folded_by(found: ReadInParts, options: AnalyzeOptions, memory: str) -> Folded:
+    sources = [one.source for one in found.read]
+    refuse_hopeless(sources, [one.notes for one in found.read])
+    _refuse_both_aims(sources)
+    ledger = found.fold(options.rules, combined=options.combine, memory=memory)
+    ask_ahead(ledger, options)
+    return Folded(ledger, tuple(found.read))
 
 
 # -- rows that a query chooses ----------------------------------------------------------------------------------

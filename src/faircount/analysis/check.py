@@ -19,6 +19,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import DAMAGE, counted
 from faircount.core.model import Document, Finding, Severity, Source
 from faircount.core.text import visible
+from faircount.io.files import is_local_folder, open_binary
 from faircount.io.streams import file_of, is_stored
 from faircount.readers import inputs
 from faircount.readers.inputs import Input
@@ -105,8 +106,8 @@ def _there(files: Sequence[str], read_as: ReadAs) -> tuple[list[str], dict[str, 
         try:
             paths = inputs.expand([name], read_as)
             for place in map(file_of, filter(is_stored, paths)):
-                if not place.is_dir():
-                    place.open("rb").close()
+                if not is_local_folder(place):
+                    open_binary(place).close()
             there += paths
         except InputError as error:
             missing[name] = _unusable(name, str(error))

@@ -6,12 +6,10 @@ entry, or only an error or an answer that nobody judged, has not resisted: it is
 from __future__ import annotations
 
 import operator
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from itertools import compress
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, field
@@ -24,6 +22,7 @@ from faircount.core.definition import DEFINITIONS
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import DAMAGE, counted, finding
 from faircount.core.model import Document, Estimate, Finding, Outcome, Source, Tally
+from faircount.io.files import is_file, place_key
 from faircount.io.streams import STDIN
 from faircount.ledger.schema import OUTCOME_NUMBER
 from faircount.readers import inputs
@@ -178,7 +177,7 @@ def compare_dataset(
     options = options or DatasetComparisonOptions()
     path = one_dataset([dataset])
     paths = inputs.expand(files, options.read_as)
-    datasets = [one for one in paths if Path(one).is_file() and is_dataset(one, options.max_line)]
+    datasets = [one for one in paths if is_file(one) and is_dataset(one, options.max_line)]
     if datasets:
         # The shell makes several words of a glob.
         raise _several_datasets([path, *datasets])
@@ -192,7 +191,7 @@ def compare_dataset(
     # Paths that lead to the same file are one target. Another file with the same bytes may be another target's.
     spellings: dict[str, list[str]] = {}
     for name in paths:
-        spellings.setdefault(name if name == STDIN else os.path.realpath(name), []).append(name)
+        spellings.setdefault(name if name == STDIN else place_key(name), []).append(name)
     by_place = [Input(first, tuple(others)) for first, *others in spellings.values()]
     chosen = [Input(name) for name in dict.fromkeys(paths)] if options.rules.counts_copies else by_place
     read = read_all(path, chosen, options, progress)

@@ -29,6 +29,7 @@ from faircount.core.outcomes import state
 from faircount.core.patterns import SlowPattern
 from faircount.core.text import visible
 from faircount.core.workers import result_of, start_method, submit, worker_pool
+from faircount.io.files import is_address
 from faircount.io.streams import RANGE_BYTES, open_range
 from faircount.ledger import engine
 from faircount.ledger.lookup import EntriesOfRows, place_in
@@ -445,7 +446,7 @@ class Extraction:
             if processes > 1 and method is not None:
                 pool = workers.enter_context(worker_pool(processes - 1, method))
             for index, origin in enumerate(origins):
-                if pool is not None and processes_for(origin.path) > 1:
+                if pool is not None and processes_for(origin.path) > 1 and not is_address(origin.path):
                     yield from self._rows_of_ranges(pool, processes - 1, origin, choice)
                     continue
                 for found in self._chosen(index, origin, choice):

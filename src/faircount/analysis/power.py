@@ -73,7 +73,7 @@ class Point(Struct, frozen=True):
     power: float | None = None
 
 
-class Question(Struct, frozen=True):
+class PowerQuestion(Struct, frozen=True):
     """A question with its answers, and points near them to weigh one thing against another.
 
     `wanted` is what was asked for: the number of entries, or what a given number can show.
@@ -96,7 +96,7 @@ class Power(Document, frozen=True, kw_only=True):
 
     kind: Literal["power"] = "power"
     schema: Literal[1] = 1
-    questions: tuple[Question, ...]
+    questions: tuple[PowerQuestion, ...]
 
 
 def ask(options: PowerOptions) -> Power:
@@ -134,7 +134,7 @@ class _Assumptions:
         families = self.options.families
         return {"power": self.power, "alpha": self.alpha, "family_size": families, "design_effect": self.effect}
 
-    def how_many_entries(self) -> Iterator[Question]:
+    def how_many_entries(self) -> Iterator[PowerQuestion]:
         o = self.options
         if o.half_width is not None:
             widths = [width for step in _FINER if (width := _tidy(o.half_width * step)) < 0.5]
@@ -159,7 +159,7 @@ class _Assumptions:
         if o.difference is not None:
             yield self._for_difference(o.difference)
 
-    def _for_difference(self, difference: float) -> Question:
+    def _for_difference(self, difference: float) -> PowerQuestion:
         powers = [power for power in _POWERS if power != self.power]
         discordant = self.options.discordant
         if discordant is not None:
@@ -184,7 +184,7 @@ class _Assumptions:
             + [self._unpaired(difference, power) for power in powers],
         )
 
-    def what_entries_show(self, entries: int) -> Iterator[Question]:
+    def what_entries_show(self, entries: int) -> Iterator[PowerQuestion]:
         numbers = [n for step in _MORE if (n := math.ceil(entries * step)) >= self.size]
         yield self._question(
             INTERVAL,
@@ -218,13 +218,15 @@ class _Assumptions:
             [self._shown_unpaired(n, way) for n in numbers for way in (1, -1)],
         )
 
-    def _question(self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]) -> Question:
+    def _question(
+        self, about: str, design: str, method: str, answers: list[Point], nearby: list[Point]
+    ) -> PowerQuestion:
         wanted = "entries" if self.options.entries is None else "precision"
         assumed = self.options.rate is None and answers[0].rate is not None
         if self.families is not None:
             method += ", widened by the design effect (Kish 1965)"
         distinct = tuple(dict.fromkeys(nearby))
-        return Question(
+        return PowerQuestion(
             about, wanted, design, UNITS[design], method, self.level, self.families, assumed, tuple(answers), distinct
         )
 
@@ -410,7 +412,7 @@ def as_report(power: Power) -> Report:
 # -- sections ---------------------------------------------------------------------------------------------------
 
 
-def _title(q: Question) -> str:
+def _title(q: PowerQuestion) -> str:
     point = q.answers[0]
     if q.wanted == "entries":
         if q.about == INTERVAL:
@@ -426,11 +428,11 @@ def _title(q: Question) -> str:
     return f"What difference can {shown} show on {_on(q)}?"
 
 
-def _on(q: Question) -> str:
+def _on(q: PowerQuestion) -> str:
     return "the same entries" if q.design == SAME_ENTRIES else "different entries"
 
 
-def _facts(q: Question) -> Iterator[Fact]:
+def _facts(q: PowerQuestion) -> Iterator[Fact]:
     if q.wanted == "entries":
         yield from _needed(q)
     else:
@@ -450,7 +452,7 @@ def _facts(q: Question) -> Iterator[Fact]:
         yield Fact("Power", _percent(q.answers[0].power, 8), note="how often a difference of that size is found")
 
 
-def _needed(q: Question) -> Iterator[Fact]:
+def _needed(q: PowerQuestion) -> Iterator[Fact]:
     point = q.answers[0]
     if q.design == DIFFERENT_ENTRIES:
         yield Fact("Entries of each target", point.entries, note=q.method)
@@ -465,7 +467,7 @@ def _needed(q: Question) -> Iterator[Fact]:
             yield Fact("interval", None, _interval(q, point), f"at a rate of {_percent(point.rate)}", depth=1)
 
 
-def _shown(q: Question) -> Iterator[Fact]:
+def _shown(q: PowerQuestion) -> Iterator[Fact]:
     point = q.answers[0]
     if q.about == INTERVAL:
         yield Fact("Half-width", _points(point.half_width), note=q.method)
@@ -483,14 +485,14 @@ def _shown(q: Question) -> Iterator[Fact]:
                 yield Fact("to", _percent(answer.other_rate), note=f"from {_percent(answer.rate)}", depth=1)
 
 
-def _interval(q: Question, point: Point) -> Estimate:
+def _interval(q: PowerQuestion, point: Point) -> Estimate:
     return Estimate(point.rate, point.low, point.high, point.entries, q.unit, q.level, "wilson")
 
 
 # -- plain words ------------------------------------------------------------------------------------------------
 
 
-def _meaning(q: Question) -> str:
+def _meaning(q: PowerQuestion) -> str:
     point = q.answers[0]
     entries = counted(point.entries, "entry", "entries")
     if q.about == INTERVAL:
@@ -539,7 +541,7 @@ def _meaning(q: Question) -> str:
     )
 
 
-def _cautions(q: Question) -> Iterator[str]:
+def _cautions(q: PowerQuestion) -> Iterator[str]:
     if q.rate_assumed:
         yield "No --rate given: 50% is assumed, where intervals are widest and differences hardest to show."
     point = q.answers[0]
@@ -558,7 +560,7 @@ def _cautions(q: Question) -> Iterator[str]:
         )
 
 
-def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
+def _assumptions(questions: Sequence[PowerQuestion]) -> Iterator[Paragraph]:
     families = questions[0].families
     yield Paragraph(
         "Entries are a random sample of what the target will meet, and every one is judged correctly. Add the "
@@ -578,7 +580,7 @@ def _assumptions(questions: Sequence[Question]) -> Iterator[Paragraph]:
 # -- tables -----------------------------------------------------------------------------------------------------
 
 
-def _grid(q: Question) -> Grid:
+def _grid(q: PowerQuestion) -> Grid:
     difference = q.about == DIFFERENCE
     entries: list[TableColumn[Point]] = [
         number_column(_ENTRIES[q.design], lambda point: point.entries),

@@ -170,9 +170,14 @@ class ResultSet:
                 folded = self._open(cache=False, alone=False)
                 return question(self._with_rows(folded) if of_rows else folded)
 
-    def ask(self, question: Callable[[Folded], Answered], *, where: str | None = None) -> Answered:
-        """Ask a question of the ledger; with `where`, one that needs the rows of its entries, see `entries_with`."""
-        return self._ask(question, of_rows=where is not None)
+    def ask(
+        self, question: Callable[[Folded], Answered], *, where: str | None = None, verdicts: bool = False
+    ) -> Answered:
+        """Ask a question of the ledger; with `where`, one that needs the rows of its entries, see `entries_with`.
+
+        `verdicts` are those of all judges, for which a file is read again if it was read without them.
+        """
+        return self._ask(question, of_rows=where is not None, of_verdicts=verdicts)
 
     def entries_with(self, folded: Folded, where: str) -> str:
         """Return the condition that at least one row of an entry `e` fits a query."""
@@ -293,18 +298,13 @@ class ResultSet:
         given = options or CompareOptions(**{name: getattr(counted, name) for name in read})
         (asked,) = options_from(keywords, CompareOptions, given=given)
 
-        def question(folded: Folded) -> Comparison:
-            def with_other(beside: Folded) -> Comparison:
-                if len(folded.sources) > 1 or len(beside.sources) > 1:
-                    raise UsageError("a comparison needs two sets of one file each")
-                with self._only(folded, None, asked.judge) as one, other._only(beside, None, asked.judge) as another:
-                    return compare_sides([Side(one), Side(another)], asked)
+        def question(both: Sequence[Folded]) -> Comparison:
+            if any(len(one.sources) > 1 for one in both):
+                raise UsageError("a comparison needs two sets of one file each")
+            with self._only(both[0], None, asked.judge) as one, other._only(both[1], None, asked.judge) as another:
+                return compare_sides([Side(one), Side(another)], asked)
 
-            return other._ask(with_other, of_rows=True, of_verdicts=asked.judge is not None)
-
-        # Threads that compare the same sets, one each way, take their locks in one order: none waits for ever.
-        with min(self, other, key=id)._lock:
-            return self._ask(question, of_rows=True, of_verdicts=asked.judge is not None)
+        return ask_together([self, other], question, of_rows=True, of_verdicts=asked.judge is not None)
 
     # -- rows and texts ------------------------------------------------------------------------------------------
 
@@ -398,6 +398,28 @@ class ResultSet:
             known = EntriesOfRows(ledger, options.rules)
             sources = [ledger.paths.index(item.path) for item in export.inputs]
             return [ledger.ord(sources[source], line) for source, line in map(source_and_line, export.places(known))]
+
+
+def ask_together(
+    results: Sequence[ResultSet],
+    question: Callable[[Sequence[Folded]], Answered],
+    *,
+    of_rows: bool = False,
+    of_verdicts: bool = False,
+) -> Answered:
+    """Ask a question of several sets at once; nobody else asks any of them meanwhile."""
+
+    def ask(folded: Sequence[Folded]) -> Answered:
+        if len(folded) == len(results):
+            return question(folded)
+        following = results[len(folded)]
+        return following._ask(lambda one: ask([*folded, one]), of_rows=of_rows, of_verdicts=of_verdicts)
+
+    # Threads that ask the same sets, each in its own order, take their locks in one order: none waits for ever.
+    with contextlib.ExitStack() as locks:
+        for one in sorted(results, key=id):
+            locks.enter_context(one._lock)
+        return ask([])
 
 
 def _whole(folded: Folded) -> Ledger:

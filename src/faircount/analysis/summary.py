@@ -48,7 +48,7 @@ from faircount.core.model import (
 )
 from faircount.ledger import tallies
 from faircount.ledger.store import Ledger, LedgerView
-from faircount.ledger.tallies import FamilyCounts, GivenUp, RepeatedEntries
+from faircount.ledger.tallies import FamilyCounts, GivenUp, RankedCombination, RepeatedEntries
 from faircount.report import formats
 from faircount.stats import (
     Design,
@@ -124,8 +124,9 @@ def by_source(
     counted, kinds = tallies.grouped(ledger, "source"), grouping.by(ledger, "source")
     stoppable = {source.path for source in sources if source.stop_rule}
     figures = []
+    first = {path: source for source, path in reversed(list(enumerate(ledger.paths)))}
     for path in dict.fromkeys(ledger.paths):
-        source = ledger.paths.index(path)
+        source = first[path]
         counts = as_defined(counted.get((source,), _EMPTY_COUNTS), options)
         of_source = kinds.get((source,)) or as_one(counts)
         rate = grouping.rate("success", kinds=of_source, stoppable=path in stoppable)
@@ -247,16 +248,16 @@ def combinations(
     alike = found.alike()
     pull = Pull("few") if options.rules.ranks_raw_rates else read_alike(alike, grouping.rate("success"))
 
-    def groups(lowest: bool) -> tuple[Group, ...]:
-        ranked = found.ranked(COMBINATIONS_SHOWN, grouping.column, lowest=lowest, prior=pull.prior)
+    def groups(ranked: Sequence[RankedCombination]) -> tuple[Group, ...]:
         made = (
             _group(None, counts, kinds, grouping, options, dict(zip(names, values, strict=True)))
             for values, counts, kinds in ranked
         )
         return tuple(replace(group, shrunk=pull.rate(group)) for group in made)
 
+    highest, lowest = found.ranked(COMBINATIONS_SHOWN, grouping.column, prior=pull.prior)
     count = sum(times for _, _, times in alike)
-    return Combinations(names, options.min_n, count, groups(False), groups(True), pull.shrinkage)
+    return Combinations(names, options.min_n, count, groups(highest), groups(lowest), pull.shrinkage)
 
 
 def crossing(
