@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 REBEL := .venv-rebel
+CLUSTER := .venv-cluster
+CONNECT := .venv-connect
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-slow lint types bench peers lock clean
+.PHONY: demo test test-slow test-cluster lint types bench bench-cluster peers cluster lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/faircount demo
@@ -18,6 +20,10 @@ test: $(VENV)/.dev
 # The coverage of the intervals, 100,000 damaged records, and 200 interrupts of each command; about half an hour.
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
+
+# A real Spark on this machine: needs Java 17 or newer; about 5 minutes.
+test-cluster: cluster
+	$(CLUSTER)/bin/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -45,8 +51,14 @@ bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel
 	$(BIN)/python -m bench.view
 	$(BIN)/python -m bench.run --rebel $(REBEL)/bin/rebel
 
+bench-cluster: cluster
+	$(CLUSTER)/bin/python -m bench.cluster
+
 # The real spikee, in an environment of its own: the differential tests and the benchmarks run it.
 peers: $(PEERS)/.spikee
+
+# Spark in an environment of its own, and the client of Spark Connect, which takes its place there, in another.
+cluster: $(CLUSTER)/.spark $(CONNECT)/.spark
 
 # Hashed lock files for our own environments; pyproject.toml keeps only lower bounds.
 lock: $(VENV)/.dev
@@ -54,6 +66,8 @@ lock: $(VENV)/.dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra view --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements/dev.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra litellm --output-file requirements/litellm.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra spark --output-file requirements/cluster.lock pyproject.toml requirements/build.in requirements/cluster.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --output-file requirements/connect.lock pyproject.toml requirements/build.in requirements/connect.in
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Faircount needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -76,6 +90,18 @@ $(PEERS)/.spikee: requirements/peers.txt
 	$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -r requirements/peers.txt
 	@touch $@
 
+$(CLUSTER)/.spark: requirements/cluster.lock pyproject.toml
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/cluster.lock
+	$(CLUSTER)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(CONNECT)/.spark: requirements/connect.lock pyproject.toml
+	$(PYTHON) -m venv $(CONNECT)
+	$(CONNECT)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/connect.lock
+	$(CONNECT)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@touch $@
+
 # REBEL, for the benchmark of runs alone: it takes 450 MB.
 $(REBEL)/.rebel:
 	$(PYTHON) -m venv $(REBEL)
@@ -83,4 +109,4 @@ $(REBEL)/.rebel:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(REBEL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(REBEL) $(CLUSTER) $(CONNECT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

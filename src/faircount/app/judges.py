@@ -34,6 +34,7 @@ from faircount.core.errors import InputError, UsageError
 from faircount.core.interrupts import uninterrupted
 from faircount.core.options import Options, options_from
 from faircount.core.verdict import Verdict
+from faircount.io.files import is_address, refuse_address
 from faircount.io.new_file import NewFile, whole_file
 from faircount.io.streams import STDIN
 from faircount.judges.factory import make_judge
@@ -142,6 +143,7 @@ def _saving(path: str | None) -> Iterator[Callable[[Labelled], None]]:
     if path is None:
         yield lambda _: None
         return
+    refuse_address(path)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with NewFile(path, force=True) as file:
         yield lambda item: file.write(saved_row(item))
@@ -227,7 +229,7 @@ def agree(
 
 def _refuse_missing(files: Sequence[str]) -> None:
     for name in files:
-        if name != STDIN and not Path(name).exists():
+        if name != STDIN and not (is_address(name) or Path(name).exists()):
             raise InputError(f"{name}: no such file")
 
 
@@ -246,6 +248,7 @@ def update_file(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
     if not path:
         raise UsageError("-o: an empty name is no file; name one")
     try:
+        refuse_address(path)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{Path(path).parent}: cannot be created: {error.strerror or error}") from error

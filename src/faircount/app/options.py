@@ -76,6 +76,35 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     force: Annotated[bool, Option("overwrite the file that --rejudged names", "verdicts")] = False
 
 
+class EngineOptions(Options, frozen=True, kw_only=True):
+    """Who reads and counts: this machine, or a cluster."""
+
+    engine: Annotated[
+        str, Option("what reads and counts: this machine, or a Spark cluster", "cluster", choices=("local", "spark"))
+    ] = "local"
+    master: Annotated[
+        str | None,
+        Option(
+            "address of the Spark cluster: spark://host:port, sc://host:port, yarn, k8s://…, local[N]",
+            metavar="URL",
+            default="the session that spark-submit starts",
+        ),
+    ] = None
+    spark_conf: Annotated[tuple[str, ...], Option("setting of Spark", metavar="KEY=VALUE")] = ()
+
+    def __post_init__(self) -> None:
+        if self.engine != "spark" and (self.master is not None or self.spark_conf):
+            raise UsageError("--master and --spark-conf need --engine spark")
+        for setting in self.spark_conf:
+            if "=" not in setting:
+                raise UsageError(f"--spark-conf {setting}: must be KEY=VALUE")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of Spark by their names."""
+        return dict(setting.split("=", 1) for setting in self.spark_conf)
+
+
 class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `view`."""
 
@@ -90,6 +119,18 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
         ),
     ] = ()
     judge_quality: JudgeQuality = None
+    labels: Annotated[
+        str | None,
+        Option(
+            "label entries on the page: every label is added to FILE (JSONL), which --judge-quality reads",
+            "labels",
+            metavar="FILE",
+        ),
+    ] = None
+    second_opinions: Annotated[
+        float,
+        Option("share of entries that a second person labels again", "labels", metavar="SHARE", least=0, most=1),
+    ] = 0.1
     port: Annotated[
         int | None, Option("port to listen on", "server", metavar="N", least=1, most=65535, default="a free one")
     ] = None
@@ -197,11 +238,14 @@ def place_of(name: str) -> Path:
     """Return the path beside which files about an input go; a run in a file of several is named after both."""
     from pathlib import Path
 
+    from faircount.io.files import is_address
     from faircount.io.streams import split_member
 
     file, run = split_member(name)
+    if is_address(file):  # nothing is written there: it goes into the working folder
+        file = Path(file).name
     if run is None:
-        return Path(name)
+        return Path(file)
     plain = "-".join("".join(one if one.isalnum() or one in "._-" else " " for one in run).split())
     return Path(file).with_name(f"{stem_of(file)}_{plain[:_LONGEST_RUN] or 'run'}")
 

@@ -62,16 +62,25 @@ _SHEETS = (".jsonl", ".xlsx")
 
 
 def analyze(
-    *paths: AnyPath, options: AnalyzeOptions | None = None, progress: Progress = ignore, **keywords: Any
+    *paths: AnyPath,
+    options: AnalyzeOptions | None = None,
+    progress: Progress = ignore,
+    engine: Any = None,
+    **keywords: Any,
 ) -> AnalysisSet:
     """Analyse result files: one analysis each in the order given, or one over all with `combine`.
 
-    Options are the fields of `AnalyzeOptions`. `progress` hears how many more bytes of the files were read.
+    Options are the fields of `AnalyzeOptions`. `progress` hears how many more bytes of the files were read. `engine` is
+    a Spark session whose cluster does the work; without it, this machine does.
     """
     from faircount.analysis.analyze import analyze_files
 
     (asked,) = options_from(keywords, AnalyzeOptions, given=options)
-    return analyze_files([os.fspath(path) for path in paths], asked, progress)
+    if engine is not None:
+        from faircount.cluster.spark import SparkEngine
+
+        engine = engine if isinstance(engine, SparkEngine) else SparkEngine(engine)
+    return analyze_files([os.fspath(path) for path in paths], asked, progress, engine)
 
 
 def compare(

@@ -42,8 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _complain("interrupted", EXIT_INTERRUPTED)
         return _explain(error)
     finally:
-        if "faircount.readers.labels" in sys.modules:
-            sys.modules["faircount.readers.labels"].remove_copies()
+        for name in ("faircount.readers.labels", "faircount.io.object_store"):
+            if name in sys.modules:
+                sys.modules[name].remove_copies()
 
 
 def _came_of_an_interrupt(error: BaseException) -> bool:

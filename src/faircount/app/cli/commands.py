@@ -36,7 +36,7 @@ _OF_SPIKEE = {
     "--throttle": "a spikee option; use --requests-per-minute N, a limit on all requests together",
     "--tag": "a spikee option; use --journal FILE to name the journal",
     "--resume-file": "a spikee option; use faircount resume JOURNAL",
-    "--auto-resume": "a spikee option; use faircount resume JOURNAL",
+    "--auto-resume": "a spikee option; use --journal FILE --resume-if-exists",
 }
 """Options of `spikee test` that have another name here because they mean something else."""
 
@@ -51,7 +51,7 @@ RESULTS = Noun(
             "compute rates with intervals and breakdowns, and list problems with the data",
             "Analyse result files: each on its own, in the order given, or all together with --combine.",
             "faircount.app.cli.results:analyze",
-            (_INPUTS, _RESULTS + "AnalyzeOptions", _PARTS + "Details", _PAGES, _BASELINE_GATES),
+            (_INPUTS, _RESULTS + "AnalyzeOptions", _PARTS + "Details", _PAGES, _BASELINE_GATES, _APP + "EngineOptions"),
             ("faircount results analyze results/results_*.jsonl --combine --by jailbreak_type",),
         ),
         Command(
@@ -183,7 +183,7 @@ RUNS = (
         "and given once.",
         "faircount.app.cli.run:merge",
         (_RUNNING + "MergeOptions",),
-        ("faircount merge shard1.jsonl shard2.jsonl -o run.jsonl",),
+        ("faircount merge run_shard*.jsonl --check", "faircount merge run_shard*.jsonl -o run.jsonl"),
     ),
     Command(
         "bench",
@@ -337,10 +337,14 @@ OTHERS = (
         "view",
         "explore results in the browser, from a number to the rows behind it",
         "Open a page on this machine that shows runs, entries, and the exact characters of every text.\n"
-        "It only reads, and listens on this machine alone. Ctrl-C ends it.",
+        "It only reads, unless --labels names a file for labels, and listens on this machine alone. Ctrl-C ends it.",
         "faircount.app.cli.view:view",
         (_APP + "ViewOptions",),
-        ("faircount view results/", "faircount view 'results/*.jsonl' --port 8080 --no-browser"),
+        (
+            "faircount view results/",
+            "faircount view 'results/*.jsonl' --port 8080 --no-browser",
+            "faircount view results/ --labels labels.jsonl",
+        ),
     ),
     Command(
         "demo",

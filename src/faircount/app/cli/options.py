@@ -41,7 +41,8 @@ class Inputs(Options, frozen=True, kw_only=True):
     inputs: Annotated[
         tuple[tuple[str, str], ...],
         Option(
-            "result file, folder, quoted glob, or - for standard input; may be compressed (.gz, .zst)",
+            "result file, folder, quoted glob, address in an object store (s3://…), or - for standard input; may be "
+            "compressed (.gz, .zst)",
             "input",
             metavar="FILE",
             positional=True,

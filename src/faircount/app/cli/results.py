@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult, Files, agai
 from faircount.app.cli.terminal import note
 from faircount.app.options import (
     ComparedFile,
+    EngineOptions,
     ExportedFile,
     ExtractedFile,
     LabelSheet,
@@ -48,8 +50,10 @@ from faircount.app.options import (
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.text import inert_lines, visible
+from faircount.io.files import is_file
 
 if TYPE_CHECKING:
+    from faircount.cluster.spark import SparkEngine
     from faircount.readers.cache import Cache
 
 EVIDENCE_IN_A_PAGE = 5
@@ -59,7 +63,12 @@ EXIT_SERIOUS = 1
 
 
 def analyze(
-    files: Files, options: AnalyzeOptions, shown: Details, output: PageOutput, gates: BaselineGates
+    files: Files,
+    options: AnalyzeOptions,
+    shown: Details,
+    output: PageOutput,
+    gates: BaselineGates,
+    who: EngineOptions,
 ) -> CommandResult:
     """Run `results analyze`."""
     from faircount.analysis.evidence import made_with
@@ -76,7 +85,8 @@ def analyze(
         details=details or gates.asked,
         figures=output.format != "console",
     )
-    found = results.analyze(*files.names, options=options, progress=files.progress)
+    with _engine(who, gates) as engine:
+        found = results.analyze(*files.names, options=options, progress=files.progress, engine=engine)
     arranged = partial(
         as_report,
         evidence=found.evidence,
@@ -103,6 +113,20 @@ def analyze(
         pages=[(one.name, arranged([one])) for one in found.analyses],
         several=not options.combine and len(found.analyses) + len(found.failures) > 1,
     )
+
+
+@contextlib.contextmanager
+def _engine(who: EngineOptions, gates: BaselineGates) -> Iterator[SparkEngine | None]:
+    """Give the cluster that is asked for, if any."""
+    if who.engine == "local":
+        yield None
+        return
+    if gates.baseline is not None:
+        raise UsageError("--baseline does not work with --engine spark yet; leave --engine out")
+    from faircount.cluster.spark import spark_engine
+
+    with spark_engine(who.master, who.settings) as engine:
+        yield engine
 
 
 def _evidence(options: AnalyzeOptions, output: Output) -> tuple[tuple[str, int], ...]:
@@ -158,7 +182,7 @@ def show(entry: EntryId, files: Files, options: ShowOptions, _: Output) -> Comma
 
 def _is_file(name: str) -> bool:
     with contextlib.suppress(OSError):
-        return Path(name).is_file()
+        return is_file(name)
     return False
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import glob
 import os
 import shlex
 import sys
@@ -23,6 +24,7 @@ from faircount.app.options import beside_others, is_our_page, place_of, refuse_i
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.options import Options, option_fields
 from faircount.core.text import clip, inert_lines, visible
+from faircount.io.files import refuse_address
 from faircount.io.new_file import whole_file
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ def run_command(command: Command, arguments: argparse.Namespace) -> int:
     gates = next((part for part in parts if isinstance(part, Gates)), None)
     if gates is not None:
         refuse_gates(gates, parts)
+    for part in parts:
+        refuse_address(getattr(part, "output", None) or "")
     with _with_files(parts) as given:
         answer = load(command.function)(*given)
     return _finish(answer, parts)
@@ -103,13 +107,16 @@ def _with_files(parts: Sequence[Options]) -> Iterator[list[Any]]:
 
 def _named_files(inputs: Inputs) -> list[str]:
     """Return the files that were named, and those of the folders that were named, in the order given."""
+    from faircount.io.files import is_address, is_file, is_folder, list_files
     from faircount.readers.inputs import expand_folder, listed, results_in
 
     files: list[str] = []
     for kind, name in inputs.inputs:
         if kind == "folder":
             files += expand_folder(name)
-        elif name != STDIN and Path(name).is_dir():
+        elif is_address(name) and glob.has_magic(name):
+            files += list_files(name) or [name]
+        elif name != STDIN and not is_file(name) and is_folder(name):
             results, others = results_in(name)
             files += results
             if others:

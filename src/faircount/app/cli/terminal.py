@@ -109,10 +109,11 @@ class ReadingBar(_ProgressBar):
 
 def _total_bytes(files: Iterable[str]) -> int | None:
     """Return how many bytes there are to read, or None for a stream."""
+    from faircount.io.files import is_file, size_of
     from faircount.io.streams import file_of
 
     paths = [file_of(name) for name in files]
-    return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
+    return sum(map(size_of, paths)) if all(map(is_file, paths)) else None
 
 
 class CountingBar(_ProgressBar):

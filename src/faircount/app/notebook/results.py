@@ -37,6 +37,7 @@ from faircount.core.errors import UsageError
 from faircount.core.findings import counted
 from faircount.core.model import Analysis, Examples
 from faircount.core.text import LONE_SURROGATES, clip, clip_middle, visible
+from faircount.io.files import size_of
 from faircount.io.streams import file_of, is_stored
 from faircount.query import Query, parse
 from faircount.query.query import text_of
@@ -174,7 +175,7 @@ class Results:
         grid = table(
             shown,
             text_column("File", Place),
-            number_column("Bytes", lambda file: file_of(file).stat().st_size if is_stored(file) else None),
+            number_column("Bytes", lambda file: size_of(file_of(file)) if is_stored(file) else None),
             note=f"And {counted(hidden, 'other file')}." if hidden else "",
         )
         chosen = "all" if self.query is None else Record(self.query)
