@@ -89,8 +89,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, bot: str) -> Path:
     run = "faircount run attacks.jsonl --target 'simulated:assistant(seed=7)'"
     for line in (
         "faircount results extract results/results_x.jsonl --where 'success exists' -o my.jsonl",
-        f"{run} --shard 1/2 --journal shard1.jsonl",
-        f"{run} --shard 2/2 --journal shard2.jsonl",
+        f"{run} --shard 1/2 --journal run_shard1.jsonl",
+        f"{run} --shard 2/2 --journal run_shard2.jsonl",
         f"{run} --max-calls {entries // 2 + 1} --journal results/run_20260101_120000.jsonl",
     ):
         assert sh(line, folder).returncode in (0, 4), line

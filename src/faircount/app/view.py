@@ -12,7 +12,7 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faircount.app.options import AnyPath, ViewOptions
+from faircount.app.options import AnyPath, ViewOptions, refuse_inputs
 from faircount.app.results import RESULTS_FOLDER
 from faircount.core.errors import InputError, UsageError
 from faircount.core.options import options_from
@@ -80,10 +80,18 @@ def _application(paths: tuple[AnyPath, ...], asked: ViewOptions, wait: float | N
     from faircount.app.web.runs import Runs, found_files
 
     names = [os.fspath(path) for path in paths] or [str(path) for path in asked.paths] or [_default_folder()]
-    with Runs(found_files(names, asked.read_as), asked.analyzed) as runs:
+    files = found_files(names, asked.read_as)
+    with contextlib.ExitStack() as opened:
+        labels = None
+        if asked.labels is not None:
+            from faircount.analysis.label_writer import LabelWriter
+
+            refuse_inputs(asked.labels, files)
+            labels = opened.enter_context(contextlib.closing(LabelWriter(asked.labels)))
+        runs = opened.enter_context(Runs(files, asked.analyzed))
         if wait is not None:
             runs.begin()
-        yield application(OpenRuns(runs, asked.judge_quality, wait))
+        yield application(OpenRuns(runs, asked.judge_quality, wait, labels, asked.second_opinions))
 
 
 def _default_folder() -> str:

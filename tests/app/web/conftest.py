@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from faircount.analysis import AnalyzeOptions
+from faircount.analysis import AnalyzeOptions, LabelWriter
 from faircount.app import write_sample
 from tests.conftest import encode, standard
 
@@ -118,7 +118,9 @@ class Client:
     def __init__(self, app: Any, host: str = "127.0.0.1:8000", cookie: str | None = None) -> None:
         self.app, self._host, self._cookie = app, host, cookie
 
-    def get(self, address: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
+    def get(
+        self, address: str, headers: Mapping[str, str] | None = None, method: str = "GET", body: bytes = b""
+    ) -> Answer:
         path, _, query = address.partition("?")
         given = {"host": self._host, **({} if self._cookie is None else {"cookie": self._cookie}), **(headers or {})}
         scope = {
@@ -140,18 +142,36 @@ class Client:
         async def send(message: Any) -> None:
             sent.append(message)
 
+        to_receive = [{"type": "http.request", "body": body, "more_body": False}] if body else []
+
         async def receive() -> Any:
-            await asyncio.Event().wait()
+            if to_receive:
+                return to_receive.pop()
+            return await asyncio.Event().wait()
 
         asyncio.run(self.app(scope, receive, send))
         names = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return Answer(sent[0]["status"], names, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
+ACCESS = Access("127.0.0.1", 8000, TOKEN)
+COOKIE = f"{ACCESS.cookie}={TOKEN}"
+
+
+def guarded(runs: Runs, **options: Any) -> Guard:
+    """Return the page of some runs behind its guard; options are the fields of `OpenRuns`."""
+    made = application(OpenRuns(runs, **options))
+    return Guard(made, ACCESS, made.state.forms)
+
+
 def with_token(runs: Runs) -> Client:
     """Return whoever has the token."""
-    access = Access("127.0.0.1", 8000, TOKEN)
-    return Client(Guard(application(OpenRuns(runs)), access), cookie=f"{access.cookie}={TOKEN}")
+    return Client(guarded(runs), cookie=COOKIE)
+
+
+def runs_of(*paths: str) -> Runs:
+    """Return the runs in files."""
+    return Runs(paths, AnalyzeOptions())
 
 
 @pytest.fixture(scope="session")
@@ -170,11 +190,12 @@ def run_of(runs: Runs) -> dict[str, str]:
 class Served:
     """A page on a port of this machine, as long as a test needs it."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, labels: LabelWriter | None = None, second_opinions: float = 0.0) -> None:
         self._socket = listening_socket("127.0.0.1", 0)
         self.access = Access("127.0.0.1", self._socket.getsockname()[1], TOKEN)
         self.base = f"http://127.0.0.1:{self.access.port}"
-        app = Guard(application(OpenRuns(runs, wait=5.0)), self.access)
+        made = application(OpenRuns(runs, wait=5.0, labels=labels, second_opinions=second_opinions))
+        app = Guard(made, self.access, made.state.forms)
         config = uvicorn.Config(
             app, log_level="error", access_log=False, lifespan="off", ws="none", proxy_headers=False
         )
@@ -199,3 +220,10 @@ def served(runs: Runs) -> Iterator[Served]:
 def lines_of(path: Path) -> list[dict[str, object]]:
     """Return the rows of a file as Python reads them, without anything of ours."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith('{"')]
+
+
+def opened(*paths: str | Path, options: AnalyzeOptions | None = None) -> Runs:
+    """Return the runs in files, read."""
+    found = Runs([str(path) for path in paths], options or AnalyzeOptions())
+    found.summed_up(None)
+    return found

@@ -28,6 +28,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 expect = playwright.expect
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+PATIENCE = 20_000
+"""A page takes a while on a busy machine, in milliseconds."""
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 
 
@@ -46,7 +48,7 @@ class Seen:
         self.base, self.harm = base, list[str]()
         self.context = browser.new_context(**{"viewport": WIDE, **options})
         self.tab = self.context.new_page()
-        self.tab.set_default_timeout(5000)
+        self.tab.set_default_timeout(PATIENCE)
         self.tab.on("dialog", self._dialog)
         self.tab.on("pageerror", lambda error: self.harm.append(f"error: {error}"))
         self.tab.on("console", self._console)
@@ -307,8 +309,16 @@ SHOWN = (
     "/run/{dynamic}/entry/1",
     "/run/{<img}/entry/3",
     "/run/{<img}/xray/19?part=response",
+    "/run/{dynamic}/judges",
     "/search?q=hidden",
     "/compare?run={bot-weak}&run={dynamic}",
+    "/?base={bot-weak}",
+    "/run/{dynamic}?base={guardrail_sample-benign}",
+    "/run/{dynamic}/entries?base={bot-weak}&cell=only_b&f.lang=de",
+    "/run/{dynamic}/entries?base={<img}&alone=b",
+    "/run/{dynamic}/entries?base={bot-weak}&where=lang+%3D+%3D",
+    "/run/{dynamic}/entry/1?base={bot-weak}",
+    "/compare?run={bot-weak}&run={dynamic}&run={guardrail_sample-attacks}",
 )
 
 
@@ -382,7 +392,14 @@ def test_it_reads_without_scripts(browser: Any, served: Served, run_of: dict[str
 def hostile_places(run: str) -> list[str]:
     lines = [f"/run/{run}/entry/{line}" for line in range(1, 23)]
     texts = [f"/run/{run}/xray/{line}?part={part}" for line in (1, 3, 9, 19) for part in ("response", "prompt")]
-    others = ["/", f"/run/{run}", f"/run/{run}/entries?limit=200", f"/run/{run}/line/23", f"/search?q=script&run={run}"]
+    others = [
+        "/",
+        f"/run/{run}",
+        f"/run/{run}/entries?limit=200",
+        f"/run/{run}/line/23",
+        f"/run/{run}/judges",
+        f"/search?q=script&run={run}",
+    ]
     return some([*others, *lines, *texts])
 
 

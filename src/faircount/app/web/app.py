@@ -24,7 +24,9 @@ from starlette.routing import Route
 
 from faircount.analysis import browse
 from faircount.analysis.browse import ShownText
-from faircount.app.web import pages, search
+from faircount.analysis.label_writer import LabelWriter, NotSavedError
+from faircount.app.web import compare, forms, judges, labels, pages, pairs, search
+from faircount.app.web.comparisons import Comparisons
 from faircount.app.web.runs import Run, Runs
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.text import replace_surrogates, visible
@@ -67,6 +69,9 @@ class OpenRuns(Struct, frozen=True):
     runs: Runs
     judge_quality: str | None = None
     wait: float | None = None
+    labels: LabelWriter | None = None
+    """The file that labels are written to; without it, nothing is."""
+    second_opinions: float = 0.0
 
 
 class _Answers:
@@ -76,12 +81,15 @@ class _Answers:
         self._runs = page.runs
         self._quality = page.judge_quality
         self._wait = page.wait
+        self._comparisons = Comparisons(page.judge_quality)
+        self._labelling = page.labels is not None
         self._templates = environment()
         self._texts: OrderedDict[tuple[Any, ...], ShownText] = OrderedDict()
         self._lock = threading.Lock()
 
     def _html(self, template: str, status: int = 200, **context: Any) -> Response:
-        text = self._templates.get_template(template).render(runs_open=self._runs.all, **context)
+        context |= {"runs_open": self._runs.all, "labelling": self._labelling}
+        text = self._templates.get_template(template).render(**context)
         return Response(replace_surrogates(text).encode(), status_code=status, media_type="text/html")
 
     def problem(self, status: int, message: str) -> Response:
@@ -93,9 +101,21 @@ class _Answers:
             raise InputError("There is no such run on this page.")
         return run
 
+    def _base(self, request: Request) -> Run | None:
+        """Return the baseline that an address names: its page is about the difference from it."""
+        named = request.query_params.get("base")
+        base = self._runs.find(named) if named else None
+        if named and base is None:
+            raise InputError("The baseline is not among the runs on this page.")
+        return base
+
     # -- pages ---------------------------------------------------------------------------------------------------
 
     def index(self, request: Request) -> Response:
+        base = self._base(request)
+        if base is not None:
+            page = compare.compared_runs_page(self._comparisons, self._runs, base, _query(request), self._wait)
+            return self._html("compare_runs.html", page=page)
         return self._html("runs.html", page=pages.runs_page(self._runs, _query(request), self._wait))
 
     def rows(self, request: Request) -> Response:
@@ -104,20 +124,32 @@ class _Answers:
         for run in chosen:
             run.summary()
         self._runs.call_by_target()
+        base = self._base(request)
+        if base is not None:
+            lines = [compare.compared_line(self._comparisons, base, run) for run in chosen]
+            return self._html("compare_rows.html", lines=lines, base=base)
         return self._html("run_rows.html", lines=[pages.run_line(run) for run in chosen])
 
     def run(self, request: Request) -> Response:
-        run = self._run(request)
+        run, base = self._run(request), self._base(request)
+        if base is not None:
+            return self._html("compare_run.html", page=compare.pair_page(self._comparisons, self._runs, run, base))
         return self._html("run.html", page=pages.run_page(self._runs, run, _query(request), self._quality))
 
     def entries(self, request: Request) -> Response:
-        run = self._run(request)
+        run, base = self._run(request), self._base(request)
+        if base is not None:
+            compared = pairs.pairs_page(self._comparisons, run, base, _query(request))
+            return self._html("compare_entries.html", page=compared)
         page = pages.entries_page(run, _query(request))
         run.warm_up()
         return self._html("entries.html", page=page)
 
     def entry(self, request: Request) -> Response:
-        run, line = self._run(request), request.path_params["line"]
+        run, line, base = self._run(request), request.path_params["line"], self._base(request)
+        if base is not None:
+            page = pairs.pair_entry_page(self._comparisons, run, base, line, _query(request))
+            return self._html("compare_entry.html", page=page)
         return self._html("entry.html", page=pages.entry_page(self._runs, run, line, _query(request)))
 
     def entry_text(self, request: Request) -> Response:
@@ -155,8 +187,17 @@ class _Answers:
         run, line = self._run(request), request.path_params["line"]
         return self._html("xray.html", page=pages.xray_page(run, line, request.query_params.get("part", "response")))
 
+    def judges(self, request: Request, made_by: judges.JudgesPages) -> Response:
+        return self._html("judges.html", page=made_by.page(self._run(request), _query(request)))
+
     def compare(self, request: Request) -> Response:
-        return self._html("compare.html", page=pages.compare_page(self._runs, _query(request)))
+        """Two or more runs; the first that is named is the baseline."""
+        named = [request.query_params.get("base", ""), *request.query_params.getlist("run")]
+        chosen = self._runs.chosen(named)
+        if len(chosen) == 2:
+            page = compare.pair_page(self._comparisons, self._runs, chosen[1], chosen[0])
+            return self._html("compare_run.html", page=page)
+        return self._html("compare.html", page=compare.matrix_page(self._comparisons, chosen, _query(request)))
 
     # -- answers to our own scripts ------------------------------------------------------------------------------
 
@@ -224,10 +265,12 @@ def application(page: OpenRuns) -> Starlette:
     """Return the application of a page."""
     answers = _Answers(page)
 
-    def answer(function: Callable[[Request], Response]) -> Callable[[Request], Response]:
-        def respond(request: Request) -> Response:
+    def answer(function: Callable[..., Response]) -> Callable[..., Response]:
+        def respond(*given: Any) -> Response:
             try:
-                return function(request)
+                return function(*given)
+            except NotSavedError as error:
+                return answers.problem(500, str(error))
             except InputError as error:
                 return answers.problem(404, str(error))
             except FaircountError as error:
@@ -239,7 +282,7 @@ def application(page: OpenRuns) -> Starlette:
                     raise
                 return answers.problem(500, f"Internal error, please report it ({type(error).__name__}: {error}).")
 
-        respond.__name__ = function.__name__
+        respond.__name__ = getattr(function, "__name__", "respond")
         return respond
 
     one = "/run/{run}"
@@ -262,11 +305,26 @@ def application(page: OpenRuns) -> Starlette:
         f"{one}/xray/{{line:int}}": answers.xray,
     }
 
+    sent: dict[str, Callable[..., Response]] = {}
+    labels_of: judges.LabelsOfRun = judges.QualityLabels(page.judge_quality).of
+    if page.labels is not None:
+        label_pages = labels.LabelPages(page.runs, page.labels, answers._html, second_opinions=page.second_opinions)
+        routes |= label_pages.shown
+        sent = label_pages.sent
+        labels_of = label_pages.labels_or(labels_of)
+    judge_pages = judges.JudgesPages(labels_of)
+    routes[f"{one}/judges"] = lambda request: answers.judges(request, judge_pages)
+
     def missing(request: Request, error: Exception) -> Response:
         del request, error
         return answers.problem(404, _NOT_FOUND)
 
-    return Starlette(
-        routes=[Route(path, answer(function), methods=["GET"]) for path, function in routes.items()],
+    made = Starlette(
+        routes=[
+            *(Route(path, answer(function), methods=["GET"]) for path, function in routes.items()),
+            *(Route(path, forms.receiver(answer(function)), methods=["POST"]) for path, function in sent.items()),
+        ],
         exception_handlers={404: missing},
     )
+    made.state.forms = frozenset(sent)
+    return made

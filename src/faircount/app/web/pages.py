@@ -90,6 +90,11 @@ class ListState(Struct, frozen=True):
         )
 
     @property
+    def asks_rows(self) -> bool:
+        """Whether the rows of entries are asked about, or what each judge said of them."""
+        return bool(self.where) or self.only.asks_judges
+
+    @property
     def only(self) -> EntryFilter:
         """The entries that are wanted."""
         return EntryFilter(self.chosen, self.where or None)
@@ -579,7 +584,7 @@ _COLUMN_TITLES = {
 def entries_page(run: Run, query: Query) -> EntriesPage:
     """Return a page of the table of entries."""
     state = ListState.of(query)
-    results = run.results(rows=bool(state.where))
+    results = run.results(rows=state.asks_rows)
     known = browse.fields(run.results())
     columns = _columns(state, known)
     offered = tuple(
@@ -725,7 +730,7 @@ def entry_page(runs: Runs, run: Run, line: int, query: Query) -> EntryPageView:
     """Return an entry by the line of one of its rows, with its neighbours in the list that the address says."""
     state = ListState.of(query)
     view = browse.entry_at(run.results(), line)
-    results = run.results(rows=bool(state.where))
+    results = run.results(rows=state.asks_rows)
     at, around = _around(results, state, view)
     before = after = ""
     if around is not None:
@@ -779,6 +784,12 @@ def _around(results: Any, state: ListState, view: EntryView) -> tuple[int, Entry
 
 
 def _text_view(run: Run, line: int, text: ShownText) -> TextView:
+    part = urlencode({"part": text.part})
+    return text_view(text, f"/run/{run.id}/text/{line}?{part}", f"/run/{run.id}/xray/{line}?{part}")
+
+
+def text_view(text: ShownText, address: str, xray_address: str) -> TextView:
+    """Return the beginning of a text, or all of it; the address is that of its other pieces, without the place."""
     shown, taken = "", 0
     for piece in text.pieces():
         shown += piece
@@ -789,14 +800,13 @@ def _text_view(run: Run, line: int, text: ShownText) -> TextView:
     wanted = text.text[text.begin : text.end]
     place = shown.find(wanted) if wanted else -1
     parts = (shown, "", "") if place < 0 else (shown[:place], wanted, shown[place + len(wanted) :])
-    address = urlencode({"part": text.part, "from": taken})
     left = 0 if whole_text else max(len(text.text) - len(shown), 1)
     return TextView(
         text,
         *parts,
         left,
-        f"/run/{run.id}/text/{line}?{address}" if left else "",
-        f"/run/{run.id}/xray/{line}?{urlencode({'part': text.part})}",
+        f"{address}&from={taken}" if left else "",
+        xray_address,
         tuple(_notices(text)),
     )
 
@@ -977,38 +987,6 @@ def line_page(run: Run, line: int) -> LinePage:
             return LinePage(run, line, masked(text[:FIRST_PIECE]), cut, "")
         number += len(lines)
     return LinePage(run, line, "", 0, f"The file has only {number:,} lines.")
-
-
-# -- comparing --------------------------------------------------------------------------------------------------
-
-
-class ComparePage(Struct, frozen=True):
-    """Runs compared on the entries that they share."""
-
-    runs: tuple[Run, ...]
-    sections: tuple[tuple[int, str, str, Markup], ...]
-    problem: str = ""
-
-
-def compare_page(runs: Runs, query: Query) -> ComparePage:
-    """Return the comparison of the runs that an address names; the first is the baseline."""
-    from faircount.analysis.compare.compare import compare_files
-    from faircount.analysis.compare.report import as_report as compared
-
-    chosen = runs.chosen(value for name, value in query if name == "run")
-    if len(chosen) < 2:
-        return ComparePage(tuple(chosen), (), "Choose two or more runs to compare.")
-    try:
-        report = compared(compare_files([run.path for run in chosen]))
-    except FaircountError as error:
-        return ComparePage(tuple(chosen), (), str(error))
-    sections = []
-    for number, section in enumerate(report.sections):
-        drawn = "".join(block_markup(block, section).text for block in section.blocks)
-        subject = "" if section.subject is None else formats.cell(section.subject)
-        title = "" if not number and section.title == "Comparison" else section.title
-        sections.append((min(section.level + 1, 4), title, subject, Markup(drawn)))
-    return ComparePage(tuple(chosen), tuple(sections))
 
 
 def quoted(text: str) -> str:

@@ -24,6 +24,7 @@ from faircount.analysis.result_set import ResultSet
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.model import Analysis
 from faircount.core.text import clip, visible
+from faircount.io.files import is_address
 from faircount.io.streams import STDIN, file_of
 from faircount.readers import inputs
 from faircount.readers.registry import ReadAs, is_run_folder
@@ -64,6 +65,8 @@ def found_files(names: Sequence[str], read_as: ReadAs | None = None) -> list[str
     for name in names:
         if name == STDIN:
             raise UsageError("the page reads files again and again, and standard input can be read only once")
+        if is_address(name):
+            raise UsageError(f"{name}: the page looks at local files again and again; copy the file to the disk first")
         if Path(name).is_dir() and not is_run_folder(name):
             files += _results_below(Path(name), read_as)
         else:
@@ -114,7 +117,7 @@ class Run:
     def stamp(self) -> Stamp:
         """The size of the file and when it was last written."""
         try:
-            found = file_of(self.path).stat()
+            found = Path(file_of(self.path)).stat()
         except OSError:
             return 0, 0
         return found.st_size, found.st_mtime_ns
@@ -311,6 +314,6 @@ class Runs:
 
 def _written(path: str) -> datetime | None:
     try:
-        return datetime.fromtimestamp(file_of(path).stat().st_mtime, UTC)
+        return datetime.fromtimestamp(Path(file_of(path)).stat().st_mtime, UTC)
     except OSError:
         return None

@@ -2,17 +2,19 @@
 
 Every answer carries a policy by which a browser runs and loads nothing but our own files. Requests are checked before
 anything else sees them: the method, the host that they name (a foreign name could have been pointed here), where they
-come from, and the token. Nothing is ever written.
+come from, and the token. Only forms of pages that write, such as those for labels, may be sent; see `forms`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ipaddress
 import secrets
 import socket
 import webbrowser
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -21,6 +23,7 @@ import uvicorn
 from msgspec import Struct
 from starlette.applications import Starlette
 
+from faircount.app.web.forms import LONGEST_FORM, TOKEN_FIELD
 from faircount.core.errors import UsageError
 
 POLICY = (
@@ -74,6 +77,11 @@ class Access(Struct, frozen=True):
         return f"faircount-{self.port}"
 
     @property
+    def form_token(self) -> str:
+        """What forms of our own pages send along: another site can neither read it nor guess it."""
+        return hmac.new(self.token.encode(), b"forms of faircount view", hashlib.sha256).hexdigest()
+
+    @property
     def address(self) -> str:
         """The address of the page for people, with the token in it."""
         host, number = self.host, ipaddress_of(self.host)
@@ -118,9 +126,15 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Lets requests through to the page that this server's own pages make, with the token; others are refused."""
 
-    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]], access: Access) -> None:
+    def __init__(
+        self,
+        app: Callable[[Message, Receive, Send], Awaitable[None]],
+        access: Access,
+        forms: Collection[str] = (),
+    ) -> None:
         self._app = app
         self._access = access
+        self._forms = forms
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -151,10 +165,11 @@ class Guard:
                 message["headers"] = [*message["headers"], *_encoded(HEADERS.items())]
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        await self._app({**scope, TOKEN_FIELD: self._access.form_token}, receive, with_headers)
 
     def _refusal(self, scope: Message, headers: dict[str, str]) -> tuple[int, str] | None:
-        if scope["method"] not in _METHODS:
+        is_form = scope["method"] == "POST" and scope["path"] in self._forms
+        if scope["method"] not in _METHODS and not is_form:
             return 405, "This page only reads.\n"
         if len(scope["query_string"]) > _LONGEST_ADDRESS:
             return 414, "The address is too long.\n"
@@ -165,6 +180,13 @@ class Guard:
             headers.get("sec-fetch-site", "none") not in _FROM_HERE
         ):
             return 403, "Another site made this request.\n"
+        if is_form:
+            # A browser says where a form comes from. What does not say it is no page of ours.
+            if origin is None or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+                return 403, "This form was not sent by a page of this server.\n"
+            length = headers.get("content-length", "")
+            if not length.isdecimal() or int(length) > LONGEST_FORM:
+                return 413, "This is too long.\n"
         return None
 
     def _has_token(self, headers: dict[str, str]) -> bool:
@@ -213,7 +235,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def serve(app: Starlette, access: Access, listening: socket.socket, *, browser: bool) -> None:
     """Answer requests until an interrupt; open the browser once the server listens."""
     config = uvicorn.Config(
-        Guard(app, access),
+        Guard(app, access, app.state.forms),
         log_level="error",
         access_log=False,
         server_header=False,

@@ -43,6 +43,7 @@ export function keys() {
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
     else if (event.key === "?") help.showModal();
+    else if (event.key === "b") (document.querySelector("tr.at [data-base]") || document.querySelector(".actions [data-base]"))?.click();
     else if (event.key === "x") document.querySelector("[data-xray]")?.click();
     else if (event.key === "/") {
       const box = document.querySelector("[data-slash]") || document.querySelector("#find");

@@ -2,7 +2,7 @@
 const EVERY = 1500;
 
 // A document that a request hands over is parsed, and nothing in it runs or loads.
-function parsed(address) {
+export function parsed(address) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.responseType = "document";
@@ -15,7 +15,9 @@ function parsed(address) {
 
 async function renew(runs) {
   if (!runs.length) return;
-  const page = await parsed(`/rows?${new URLSearchParams(runs.map((run) => ["run", run]))}`);
+  const base = document.querySelector('#compare input[name="base"]');
+  const asked = [...runs.map((run) => ["run", run]), ...(base ? [["base", base.value]] : [])];
+  const page = await parsed(`/rows?${new URLSearchParams(asked)}`);
   for (const row of [...page.querySelectorAll("tr[data-run]")]) {
     const shown = document.getElementById(row.id);
     if (!shown) continue;
@@ -37,7 +39,8 @@ export async function live() {
     if (!document.hidden) {
       try {
         const states = await (await fetch("/live")).json();
-        const changed = Object.keys(states).filter((run) => run in known && String(states[run]) !== String(known[run]));
+        // At the first time, all of them: a file may have grown between the page and this.
+        const changed = Object.keys(states).filter((run) => String(states[run]) !== String(known[run]));
         if (one && changed.includes(one)) {
           const main = document.adoptNode((await parsed(location.href)).querySelector("main"));
           document.querySelector(".summary").replaceWith(main.querySelector(".summary"));

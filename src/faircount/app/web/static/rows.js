@@ -22,10 +22,12 @@ export function rows() {
   if (filter.value) apply();
 
   const button = document.querySelector("#compare-button");
+  const baseline = document.querySelector('#compare input[name="base"]');
   const choose = () => {
     const chosen = document.querySelectorAll('input[name="run"]:checked').length;
-    button.disabled = chosen < 2;
-    button.textContent = chosen < 2 ? "Choose two runs to compare" : `Compare ${chosen} runs`;
+    button.disabled = chosen < (baseline ? 1 : 2);
+    if (baseline) button.textContent = chosen ? `Compare ${chosen} with the baseline` : "Choose runs to compare";
+    else button.textContent = chosen < 2 ? "Choose two runs to compare" : `Compare ${chosen} runs`;
   };
   document.addEventListener("change", choose);
   addEventListener("pageshow", choose);

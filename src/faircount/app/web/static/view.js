@@ -5,6 +5,8 @@ import { complete } from "./complete.js";
 import { texts } from "./texts.js";
 import { search } from "./search.js";
 import { live } from "./live.js";
+import { label } from "./label.js";
+import { judges } from "./judges.js";
 
 const wide = matchMedia("(min-width: 60rem)");
 for (const box of document.querySelectorAll("details[data-open-wide]")) box.open = wide.matches;
@@ -35,3 +37,5 @@ complete();
 texts();
 search();
 live();
+label();
+judges();
