@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tools import pictures, screenshots
+from tools import label_screenshots, pictures, screenshots
 
 import faircount
 from faircount.app.cli.commands import build_in_full
@@ -43,6 +43,7 @@ def test_there_are_no_pictures_but_those_that_are_drawn() -> None:
         *pictures.PICTURES,
         *screenshots.PAGES,
         *screenshots.VIEWS,
+        *label_screenshots.PICTURES,
     }
 
 
