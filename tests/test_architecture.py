@@ -36,6 +36,7 @@ LAYERS = {
     "runs": 4,
     "testing": 4,
     "analysis": 5,
+    "cluster": 6,
     "app": 6,
     "app.notebook": 6,
     "app.cli": 7,
@@ -64,6 +65,8 @@ HEAVY = (
     "aiohttp",
     "asyncio",
     "jsonschema",
+    "obstore",
+    "pyspark",
 )
 
 
