@@ -201,7 +201,9 @@ def test_a_program_that_is_no_longer_wanted_is_killed(program: Made, tmp_path: P
 def test_a_program_that_writes_too_much_is_ended(program: Made, lines: bool) -> None:
     target = program("import sys\nwhile True: sys.stdout.write('x' * 65536)", lines=lines)
     target._limit = 200_000
+    before = time.monotonic()
     assert error_of(target).kind == "too large"
+    assert time.monotonic() - before < 10, "nobody waits for the time-out, which is 20 seconds"
 
 
 # -- secrets ----------------------------------------------------------------------------------------------------

@@ -409,11 +409,12 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         elif process.returncode is None:
             process.kill()
+    # A pipe that nobody reads any more would keep the waiting up until the time-out.
+    _close_pipes(process)
     waiting = asyncio.ensure_future(process.wait())
     # To be cancelled here would leave a process behind that nobody has waited for.
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.shield(waiting)
-    _close_pipes(process)
 
 
 def _close_pipes(process: asyncio.subprocess.Process) -> None:
