@@ -23,7 +23,7 @@ from faircount.readers import FOLDER_VARIABLE
 ROOT = Path(__file__).parent.parent
 
 # These machines are noisy: how long an example takes says nothing about the code.
-settings.register_profile("faircount", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("faircount", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("faircount")
 
 

@@ -175,6 +175,7 @@ def settled_places(ledger: Ledger, table: str) -> list[tuple[int, int]]:
     return [source_and_line(ord_) for (ord_,) in ledger.query(f"SELECT ord FROM {table}")]
 
 
+@settings(max_examples=15)
 @given(SOURCES, st.integers(1, 6))
 @example([GHOST], 4)
 def test_every_row_is_in_one_part_with_all_rows_of_its_entry(sources: list[list[LedgerRow]], parts: int) -> None:
@@ -217,7 +218,7 @@ ENTRIES = """
 
 
 @pytest.mark.parametrize("rules", [OURS, SPIKEE], ids=lambda rules: rules.name)
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(sources=SOURCES, parts=st.integers(2, 5))
 @example(sources=[GHOST], parts=4)
 def test_parts_fold_into_the_entries_of_one_ledger(rules: Any, sources: list[list[LedgerRow]], parts: int) -> None:
