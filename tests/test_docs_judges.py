@@ -13,17 +13,19 @@ from faircount.components import BuiltIn
 from faircount.judges import JUDGES, parameters_of
 
 ROOT = Path(__file__).parent.parent
-GUIDE = ROOT / "docs" / "guides" / "judges.md"
+GUIDE = ROOT / "docs" / "guides" / "write-a-judge.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 REFERENCE = ROOT / "docs" / "reference" / "judges.md"
-SHOWN = re.compile(r"^`(docs/samples/[^`]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"`(docs/samples/[^`]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITTEN_OUT = {("secret-leak", "kinds"): "all but `email` and `phone`"}
 
 
-def test_files_stand_in_the_guide_as_they_are() -> None:
-    shown = SHOWN.findall(GUIDE.read_text(encoding="utf-8"))
-    assert {name for name, _ in shown} == {"docs/samples/judges.toml", "docs/samples/my_judges.py"}
+def test_sample_files_are_shown_as_they_are() -> None:
+    shown = [file for page in PAGES for file in SHOWN.findall(page.read_text(encoding="utf-8"))]
+    files = {"judges.toml", "my_judges.py", "bench.toml", "target.toml"}
+    assert {f"docs/samples/{name}" for name in files} <= {name for name, _ in shown}
     for name, content in shown:
-        assert content == (ROOT / name).read_text(encoding="utf-8")
+        assert content == (ROOT / name).read_text(encoding="utf-8"), name
 
 
 def test_the_package_in_the_guide_is_the_one_that_the_tests_install() -> None:
