@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 import sys
 from importlib import resources
 from io import FileIO
