@@ -90,15 +90,31 @@ def test_statistics_reference_is_up_to_date_and_complete() -> None:
     assert all(f"| `{name}` |" in text for name in dir(stats))
 
 
-def options(parser: argparse.ArgumentParser) -> set[str]:
-    return {option for action in parser._actions for option in action.option_strings if option not in ("-h", "--help")}
+def explained(page: str) -> dict[str, str]:
+    """Return the options of the tables in a part of the reference, each with its help."""
+    rows = re.findall(r"^\| (`-.*?`) \| (.*) \|$", page, re.MULTILINE)
+    return {flag: meaning for words, meaning in rows for flag in re.findall(r"`(--?[\w-]+)", words)}
 
 
-def test_every_option_is_explained_in_a_guide() -> None:
-    prose = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != cli_reference.PAGE)
+def test_every_option_is_in_the_reference_with_a_help_text() -> None:
+    """Below its command, or in a shared table to which the command links: to all of it, or to the options it names."""
+    headings = re.split(r"^#{2,3} (.*)\n", cli_reference.PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = dict(zip(headings[1::2], headings[2::2], strict=True))
+    tables = {title.lower().replace(" ", "-"): explained(text) for title, text in parts.items()}
     for parser in some(cli_reference.commands(build_in_full())):
-        for option in options(parser):
-            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", prose), f"{parser.prog} {option}"
+        part = parts.get(parser.prog, "")
+        helps = explained(part)
+        for name, listed in re.findall(r"\]\(#([\w-]+)\)(?: \((.*?)\))?", part):
+            chosen = re.findall(r"`(.*?)`", listed) or list(tables[name])
+            helps |= {flag: tables[name][flag] for flag in chosen if flag in tables[name]}
+        for action in parser._actions:
+            names = [flag for flag in action.option_strings if flag not in ("-h", "--help")]
+            if action.help == argparse.SUPPRESS:  # spikee's options: refused with a hint, or without an effect
+                assert isinstance(action.const, str) or names == ["--no-auto-resume"], f"{parser.prog} {names}"
+            elif names:
+                meanings = [helps[flag] for flag in names if flag in helps]
+                assert meanings, f"{parser.prog} {names}"
+                assert all(len(meaning.split()) > 1 for meaning in meanings), f"{parser.prog} {names}: {meanings}"
 
 
 def test_every_command_is_named_in_a_page_that_people_write() -> None:

@@ -1,5 +1,8 @@
 """Writes docs/reference/cli.md from the parser itself; a test fails when the page is stale.
 
+Options that several commands describe in the same words are listed once, by group; each command lists its own options
+and links to the groups that it shares.
+
 Run: .venv/bin/python -m tools.cli_reference
 """
 
@@ -7,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from faircount.app.cli.commands import build_in_full
 
@@ -16,9 +21,26 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\
 # Command line
 
-This page is made from the program's own parser by `tools/cli_reference.py`. `--help` after any command shows the
-same.
+Generated from the program's parser by `tools/cli_reference.py`. `-h` or `--help` after any command shows the same text.
+
+A command takes its own options, listed below it, and [shared options](#shared-options), to which it links. See also
+[exit codes](exit-codes.md).
 """
+TABLE = "| option | meaning |\n|---|---|"
+
+
+class Row(NamedTuple):
+    """An option as the tables show it, in its group."""
+
+    group: str
+    word: str
+    meaning: str
+
+    @property
+    def name(self) -> str:
+        """The name to refer to it by: the last of its flags, which is the longest, or what stands for a file."""
+        flag = self.word.split("`")[1].split(" ")[0]
+        return flag if not re.fullmatch(r"-\w", flag) else self.word.split("`")[3].split(" ")[0]
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -32,7 +54,15 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 def page() -> str:
     """Return the text of the reference page."""
-    return "\n".join([HEAD, *(_section(parser) for parser in commands(build_in_full()))])
+    parsers = list(commands(build_in_full()))
+    rows = {parser.prog: list(_rows(parser)) for parser in parsers}
+    shared = _shared(rows)
+    parts = [HEAD, "## Commands", "", "| command | does |", "|---|---|", *_overview(parsers[0]), ""]
+    parts += ["## Shared options", ""]
+    for group, own in shared.items():
+        parts += [f"### {_title(group)}", "", TABLE, *(_line(row.word, row.meaning) for row in own), ""]
+    described = [parser for parser in parsers if rows[parser.prog] or not _has_commands(parser)]
+    return "\n".join([*parts, *(_section(parser, rows[parser.prog], shared) for parser in described)])
 
 
 def examples(parser: argparse.ArgumentParser) -> list[str]:
@@ -40,31 +70,75 @@ def examples(parser: argparse.ArgumentParser) -> list[str]:
     return re.findall(r"^(?:examples?:)? +?(faircount .+)$", parser.epilog or "", re.MULTILINE)
 
 
-def _section(parser: argparse.ArgumentParser) -> str:
+def _has_commands(parser: argparse.ArgumentParser) -> bool:
+    return any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
+
+
+def _shared(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Return by group what several commands describe alike; of descriptions of one name in a group the usual one."""
+    counts = Counter(row for own in rows.values() for row in own if row.group)
+    usual: dict[tuple[str, str], Row] = {}
+    for row, count in counts.items():
+        key = row.group, row.name
+        if count > 1 and (key not in usual or count > counts[usual[key]]):
+            usual[key] = row
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for (group, _), row in usual.items():
+        groups[group].append(row)
+    return groups
+
+
+def _overview(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield a line for every command that does something."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                child = action.choices[choice.dest]
+                below = list(_overview(child))
+                link = f"[{child.prog.removeprefix('faircount ')}](#{child.prog.replace(' ', '-')})"
+                yield from below or [_line(link, parser._get_formatter()._expand_help(choice))]
+
+
+def _section(parser: argparse.ArgumentParser, rows: Sequence[Row], shared: Mapping[str, Sequence[Row]]) -> str:
     lines = [f"## {parser.prog}", "", " ".join((parser.description or "").split()), ""]
     if shown := examples(parser):
         lines += ["```sh", *shown, "```", ""]
-    for group in parser._action_groups:
-        rows = [row for action in group._group_actions for row in _rows(action, parser._get_formatter())]
-        if rows:
-            lines += [f"### {(group.title or '').capitalize()}", "", "| word | meaning |", "|---|---|", *rows, ""]
+    own = [row for row in rows if row not in shared.get(row.group, ())]
+    if own:
+        lines += [TABLE, *(_line(row.word, row.meaning) for row in own), ""]
+    links = []
+    for group, options in shared.items():
+        used = [row for row in options if row in rows]
+        names = "" if len(used) == len(options) else f" ({', '.join(f'`{row.name}`' for row in used)})"
+        links += [f"[{_title(group).lower()}](#{_title(group).lower().replace(' ', '-')}){names}"] if used else []
+    if links:
+        lines += [f"Shared: {', '.join(links)}.", ""]
     return "\n".join(lines)
 
 
-def _rows(action: argparse.Action, formatter: argparse.HelpFormatter) -> Iterator[str]:
-    if action.help == argparse.SUPPRESS:
-        return
-    if isinstance(action, argparse._SubParsersAction):
-        for choice in action._choices_actions:
-            yield _row(f"`{choice.dest}`", formatter._expand_help(choice))
-    elif action.option_strings:
-        value = "" if action.nargs == 0 else " " + str(action.metavar or "|".join(map(str, action.choices or ())))
-        yield _row(", ".join(f"`{option}{value}`" for option in action.option_strings), formatter._expand_help(action))
-    else:
-        yield _row(f"`{action.metavar}`", formatter._expand_help(action))
+def _title(group: str) -> str:
+    """Return the first words of a group's title, which is a heading."""
+    return re.split(r"[,:]", group)[0].capitalize()
 
 
-def _row(word: str, meaning: str) -> str:
+def _rows(parser: argparse.ArgumentParser) -> Iterator[Row]:
+    formatter = parser._get_formatter()
+    for group in parser._action_groups:
+        # The groups of argparse itself say nothing about what an option does.
+        title = "" if group in parser._action_groups[:2] else group.title or ""
+        for action in group._group_actions:
+            if action.help == argparse.SUPPRESS or isinstance(
+                action, argparse._HelpAction | argparse._SubParsersAction
+            ):
+                continue
+            value = str(action.metavar or "|".join(map(str, action.choices or ())))
+            words = [f"{flag} {value if action.nargs != 0 else ''}".strip() for flag in action.option_strings] or [
+                value
+            ]
+            yield Row(title, ", ".join(f"`{word}`" for word in words), formatter._expand_help(action))
+
+
+def _line(word: str, meaning: str) -> str:
     cells = (cell.replace("|", "\\|") for cell in (word, meaning))
     return f"| {' | '.join(cells)} |"
 

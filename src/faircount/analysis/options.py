@@ -54,7 +54,7 @@ Together = Annotated[bool, Option("count all files together, as analyze --combin
 CountedBy = Annotated[
     str,
     Option(
-        "whose definitions to count by",
+        "definitions to count by",
         "counting",
         choices=tuple(name for name, rules in DEFINITIONS.items() if not rules.beside_ours),
     ),
@@ -62,7 +62,7 @@ CountedBy = Annotated[
 AnalyzedBy = Annotated[
     str,
     Option(
-        "; ".join(["whose definitions to count by", *(one.help for one in DEFINITIONS.values() if one.help)]),
+        "; ".join(["definitions to count by", *(one.help for one in DEFINITIONS.values() if one.help)]),
         "counting",
         choices=tuple(DEFINITIONS),
     ),
@@ -77,16 +77,14 @@ GuardrailSuccess = Annotated[
 ]
 PolicyBlocks = Annotated[
     bool,
-    Option(
-        "count prompts that a provider refused by its policy as errors, as spikee does, instead of blocks", "counting"
-    ),
+    Option("count prompts refused by a provider's policy as errors, as spikee does, not as blocks", "counting"),
 ]
 Level = Annotated[float, Option("confidence level of the intervals", "counting", metavar="P", above=0, below=1)]
 Cluster = Annotated[
     str,
     Option(
-        "group variants by this field, for the intervals; auto: by document and instruction, or by suite; none: treat "
-        "all entries as independent",
+        "field that groups variants into families, for the intervals; auto: document and instruction, or suite; none: "
+        "entries are independent",
         "counting",
         metavar="FIELD|auto|none",
     ),
@@ -94,8 +92,8 @@ Cluster = Annotated[
 JudgeQuality = Annotated[
     str | None,
     Option(
-        "correct rates for judge errors, using a summary from judges evaluate, labels for a sample of the files "
-        "(JSONL, CSV or xlsx), or labelled texts from elsewhere",
+        "correct rates for judge errors, with a summary from judges evaluate, labels for a sample of these entries "
+        "(JSONL, CSV or xlsx), or other labelled texts",
         "judge errors",
         metavar="SUMMARY|LABELS",
     ),
@@ -103,7 +101,7 @@ JudgeQuality = Annotated[
 Correction = Annotated[
     str,
     Option(
-        "how to correct with labels for the files; ppi is PPI++, for labels drawn at random from all entries",
+        "how to correct with labels for these entries; ppi is PPI++, for labels drawn at random from all entries",
         "judge errors",
         choices=CORRECTIONS,
     ),
@@ -113,10 +111,10 @@ Correction = Annotated[
 Aim = Annotated[
     str | None,
     Option(
-        "what a success means: attack, bad news; task, good news",
+        "what a success is: for an attack bad news, for a task good news",
         "counting",
         choices=("attack", "task"),
-        default="as the format says",
+        default="set by the format",
     ),
 ]
 
@@ -124,10 +122,10 @@ Aim = Annotated[
 Judge = Annotated[
     str | None,
     Option(
-        "whose verdicts decide where several judges judged: one of them, or any, all or the majority of them",
+        "judge whose verdicts decide, if there are several; or any, all or the majority of them",
         "counting",
         metavar="NAME|any|all|majority",
-        default="as the format says",
+        default="set by the format",
     ),
 ]
 
@@ -143,16 +141,16 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
     format: Annotated[
         str | None,
         Option(
-            "read the files as this format, or as tables with the map of this name in the configuration",
+            "format of the files, or the name of a map for tables in faircount.toml",
             "input",
             metavar="NAME",
-            default="by their content",
+            default="recognised by content",
         ),
     ] = None
     map: Annotated[
         tuple[str, ...],
         Option(
-            "which columns of a table mean what: id=case,success=jailbroken,prompt=goal (repeatable)",
+            "columns of a table by role: id=case,success=jailbroken,prompt=goal",
             "input",
             metavar="ROLE=COLUMN,…",
         ),
@@ -160,7 +158,7 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
     success_threshold: Annotated[
         float | None,
         Option(
-            "from which score on an attempt succeeded, where a file has scores and no verdicts",
+            "lowest score that is a success, for files with scores but no verdicts",
             "input",
             metavar="SCORE",
             default="0.5 on a scale from 0 to 1",
@@ -232,8 +230,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     block_signal: Annotated[
         str,
         Option(
-            "what --false-positive-checks counts as blocked: a false verdict or a raised guardrail, or only a raised "
-            "one",
+            "what --false-positive-checks counts as blocked: a false verdict or a raised guardrail, or only the latter",
             "counting",
             choices=BLOCK_SIGNALS,
         ),
@@ -245,8 +242,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     generalise: Annotated[
         str | None,
         Option(
-            "show an interval for values of this field in general, beside the one for those tested; attacks: for "
-            "jailbreak types",
+            "add an interval for untested values of this field; attacks means jailbreak types",
             "counting",
             metavar="FIELD|attacks",
         ),
@@ -260,8 +256,8 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     by: Annotated[
         tuple[str, ...],
         Option(
-            "break down by this field; short names: attack, document, judge; owasp, atlas: by OWASP's Top 10 for LLM "
-            "applications or MITRE ATLAS, with what was not tested",
+            "break down by this field; short names: attack, document, judge; owasp and atlas: OWASP's Top 10 for LLM "
+            "applications and MITRE ATLAS, with what was not tested",
             "display",
             metavar="FIELD",
         ),
@@ -270,8 +266,8 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     evidence: Annotated[
         tuple[tuple[str, int], ...],
         Option(
-            "show N entries with prompt and response: successes, failures, errors, blocks, or just N for successful "
-            "attacks and failed tests",
+            "show N entries with their texts: successes, failures, errors or blocks; N alone: successful attacks or "
+            "failed tests",
             "display",
             metavar="KIND[=N]",
             default="5 in html, else none",
@@ -304,8 +300,8 @@ class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
     match: Annotated[
         str,
         Option(
-            "match entries by id and prompt (prompt) or by id alone (id); auto takes the id alone where ids match and "
-            "most prompts differ",
+            "match entries by id and prompt (prompt) or by id alone (id); auto: by id alone if ids match but most "
+            "prompts differ",
             "comparison",
             choices=MATCHES,
         ),
@@ -367,7 +363,7 @@ class ShowOptions(ReadingOptions, frozen=True, kw_only=True):
     xray: Annotated[
         bool,
         Option(
-            "list what the eye cannot see in the texts: hidden characters, look-alikes, escape sequences, text in "
+            "list hidden features of the texts: invisible characters, look-alikes, escape sequences, "
             "layers of coding, and addresses",
             "display",
         ),

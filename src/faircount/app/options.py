@@ -80,7 +80,8 @@ class EngineOptions(Options, frozen=True, kw_only=True):
     """Who reads and counts: this machine, or a cluster."""
 
     engine: Annotated[
-        str, Option("what reads and counts: this machine, or a Spark cluster", "cluster", choices=("local", "spark"))
+        str,
+        Option("where to read and count: on this machine or on a Spark cluster", "cluster", choices=("local", "spark")),
     ] = "local"
     master: Annotated[
         str | None,

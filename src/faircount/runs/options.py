@@ -97,8 +97,8 @@ class RunOptions(Options, frozen=True, kw_only=True):
     shard: Annotated[
         str | None,
         Option(
-            "run only the I-th of N parts, with its part of the limits; auto: the one that the array job of Slurm, "
-            "Kubernetes or AWS Batch asks for; merge them with faircount merge",
+            "run only part I of N, with its share of the limits; auto: as set by an array job of Slurm, Kubernetes or "
+            "AWS Batch; see faircount merge",
             metavar="I/N",
         ),
     ] = None
@@ -200,7 +200,7 @@ class JournalOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
     resume_if_exists: Annotated[
-        bool, Option("resume the run if the journal exists: the same command starts it and goes on", "output")
+        bool, Option("resume the run if the journal exists, so that one command starts and resumes it", "output")
     ] = False
     output_folder: Annotated[str, Option("folder for journal and report", "output", metavar="DIR")] = "results"
     report_layout: Annotated[

@@ -198,7 +198,9 @@ class Demo(Options, frozen=True, kw_only=True):
 class Completion(Options, frozen=True, kw_only=True):
     """Options of `completion`."""
 
-    shell: Annotated[str, Option("shell to print the script for", choices=("bash", "zsh", "fish"), positional=True)]
+    shell: Annotated[
+        str, Option("bash, zsh or fish", choices=("bash", "zsh", "fish"), positional=True, metavar="SHELL")
+    ]
 
 
 class Gates(Options, frozen=True, kw_only=True):
@@ -221,8 +223,8 @@ class Gates(Options, frozen=True, kw_only=True):
     errors: Annotated[
         str,
         Option(
-            "what gates and --stop-when take errors and unjudged entries for: bounds decides only what holds whether "
-            "they all succeeded or none did, ignore takes the rates as they are shown",
+            "how gates and --stop-when treat errors and unjudged entries: bounds passes or fails only if both extremes "
+            "agree (all succeeded, none did), ignore uses the rates as shown",
             "gates",
             choices=ERRORS,
         ),
