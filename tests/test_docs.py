@@ -87,7 +87,7 @@ def test_command_line_reference_is_up_to_date() -> None:
 def test_statistics_reference_is_up_to_date_and_complete() -> None:
     text = statistics_reference.PAGE.read_text(encoding="utf-8")
     assert text == statistics_reference.page()
-    assert all(f"| `{name}` |" in text for name in dir(stats))
+    assert all(f"\n- `{name}`: " in text for name in dir(stats))
 
 
 def explained(page: str) -> dict[str, str]:

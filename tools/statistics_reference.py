@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 from faircount import stats
@@ -15,9 +16,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "statistics.md"
 HEAD = """\
 # Statistics
 
-`faircount.stats` holds the statistics as pure functions: counts and arrays go in, estimates come out. They know nothing
-of files. This page is made from their docstrings by `tools/statistics_reference.py`; `help()` shows each in full, with
-its formula and its reference.
+`faircount.stats` has the statistics as pure functions: counts and arrays go in, estimates come out. Generated from the
+docstrings by `tools/statistics_reference.py`; `help(stats.wilson)` shows the formula, the limits and the sources.
 
 ```python
 from faircount import stats
@@ -32,32 +32,34 @@ difference = stats.tango(41, 9, 956)
 print(f"{difference.value:+.1%} [{difference.low:+.1%}, {difference.high:+.1%}], p {stats.mcnemar(41, 9).p:.6f}")
 ```
 
-- A result with an interval is an `Estimate`: `value`, `low`, `high`, `n`, `unit`, `level`, `method`. What the data do
-  not define is `None`, never 0.
+- An `Estimate` has `value`, `low`, `high`, `n`, `unit`, `level` and `method`. What the data do not define is `None`,
+  never 0.
 - `level=` sets the confidence level (0.95), `unit=` names what is counted.
-- Nothing is random unless a function says so; then `seed=` makes it repeatable, and the default seed always does.
-- Impossible input is a `ValueError` that says what is wrong.
-- A name is loaded when it is first used. Only resampling needs numpy, and nothing needs scipy.
+- Where numbers are drawn, `seed=` makes them repeatable; there is a default seed.
+- Impossible input raises `ValueError`.
 """
 TITLES = {
     "proportion": "One rate",
-    "clusters": "Rates over families of variants",
-    "design": "Rates and differences by how entries hang together",
+    "clusters": "Families of variants",
+    "design": "Designs and strata",
     "attempts": "Success within k attempts",
-    "comparison": "Comparing targets, and many tests at once",
+    "comparison": "Comparisons and multiple tests",
     "slices": "Many slices",
-    "planning": "How many entries",
-    "gates": "Gates, looking while it runs, and how many more entries decide",
-    "detectors": "Detectors against labels, by their verdicts and scores",
+    "planning": "Sample sizes and power",
+    "gates": "Gates and sequential tests",
+    "detectors": "Detector metrics",
     "detector_bootstrap": "Intervals of detector metrics",
     "agreement": "Agreement of judges",
-    "judge_error": "Rates and differences corrected for the judge",
-    "corrector": "One corrector for a whole report",
-    "labelling": "Labels given one after the other",
-    "verdict_quality": "A judge on all entries of a run, by labels of some",
+    "judge_error": "Correction for judge errors",
+    "corrector": "Correctors",
+    "labelling": "Sequential labelling",
+    "verdict_quality": "Quality of verdicts from a sample of labels",
     "distributions": "Distributions",
-    "retries": "Repeated attempts, and many scores into one",
+    "retries": "Repeated attempts",
 }
+
+_AUTHOR = r"[A-Z][a-zé]*(?:[A-Z-][A-Za-zé]+)*"
+_SOURCE = re.compile(rf"({_AUTHOR}(?:(?:, | and ){_AUTHOR})*(?: et al\.)?) \(?((?:19|20)\d\d)")
 
 
 def page() -> str:
@@ -67,17 +69,26 @@ def page() -> str:
 
 def _section(home: str, title: str) -> str:
     module = importlib.import_module(f"faircount.stats.{home}")
-    # What corrections tell of a judge is a word of the model, explained where it is used.
+    # The status of a correction is a word of the model, explained where it is used.
     own = {module.__name__, "faircount.core.model"} if home == "judge_error" else {module.__name__}
     here = [name for name in dir(stats) if getattr(getattr(module, name, None), "__module__", "") in own]
-    lines = [f"## {title}", "", "| name | what it does |", "|---|---|"]
-    lines += [f"| `{name}` | {_first_line(getattr(module, name))} |" for name in here]
-    return "\n".join([*lines, ""])
+    lines = [f"- `{name}`: {_summary(getattr(module, name))}" for name in here]
+    return "\n".join([f"## {title}", "", *lines, ""])
 
 
-def _first_line(thing: object) -> str:
-    """Return the first line of a docstring, which is a sentence, fit for a table."""
-    return (inspect.getdoc(thing) or "").partition("\n")[0].removesuffix(".").replace("|", "\\|")
+def _summary(thing: object) -> str:
+    """Return the first clause of a docstring, up to a semicolon, with the first source that the docstring names.
+
+    A clause without its verb is what a function returns or estimates.
+    """
+    text = inspect.getdoc(thing) or ""
+    clause = text.partition("\n")[0].removesuffix(".").partition("; ")[0]
+    clause = clause.removeprefix("Return ").removeprefix("Estimate ")
+    clause = clause[:1].lower() + clause[1:] if clause[1:2].islower() or clause[1:2] == " " else clause
+    source = _SOURCE.search(" ".join(text.split()))
+    if source and not re.search(r"\d{4}", clause):
+        clause += f" ({source[1].removeprefix('As ')} {source[2]})"
+    return clause
 
 
 def main() -> None:

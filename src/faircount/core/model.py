@@ -585,7 +585,7 @@ class MadeWith(Struct, frozen=True):
 
 
 class Validation(Struct, frozen=True):
-    """A judge against labels elsewhere: of `positives` true successes it found `tp`, of `negatives` it passed `tn`."""
+    """A judge against other labels: of `positives` true successes it found `tp`, of `negatives` it passed `tn`."""
 
     tp: Count
     positives: Count

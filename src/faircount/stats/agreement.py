@@ -28,19 +28,19 @@ _KAPPA_METHOD = "cohen kappa, fleiss-cohen-everitt"
 
 
 def observed_agreement(table: npt.ArrayLike) -> float | None:
-    """Return the share of items that two raters put in the same category: the diagonal of the table over its sum."""
+    """Return the share of items on which two raters agree; the diagonal of the table over its sum."""
     shares = _shares(table)
     return None if shares is None else float(shares.trace())
 
 
 def chance_agreement(table: npt.ArrayLike) -> float | None:
-    """Return Σ pᵢ₊·p₊ᵢ, the agreement of two raters who choose at random with their own frequencies (Cohen 1960)."""
+    """Return the agreement of two raters by chance (Cohen 1960); Σ pᵢ₊·p₊ᵢ with their own frequencies."""
     shares = _shares(table)
     return None if shares is None else float(shares.sum(axis=1) @ shares.sum(axis=0))
 
 
 def cohen_kappa(table: npt.ArrayLike, *, unit: str = "item", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate the agreement of two raters beyond chance from the table of their categories, one rater in the rows.
+    """Estimate the agreement of two raters beyond chance (Cohen 1960); the table has one rater in the rows.
 
     kappa = (Po - Pe)/(1 - Pe) (Cohen 1960), with kappa ± z·SE, not cut at 1, and the standard error of
     `kappa_standard_error`. When both raters use one and the same category throughout, it is 0/0: undefined. Where they
@@ -59,7 +59,7 @@ def cohen_kappa(table: npt.ArrayLike, *, unit: str = "item", level: float = DEFA
 
 
 def kappa_standard_error(table: npt.ArrayLike) -> float | None:
-    """Return the large-sample standard error of Cohen's kappa K (Fleiss, Cohen and Everitt 1969).
+    """Return the large-sample standard error of Cohen's kappa (Fleiss, Cohen and Everitt 1969).
 
     √(A + B - C) / ((1 - Pe)·√n) with A = Σᵢ pᵢᵢ(1 - (pᵢ₊ + p₊ᵢ)(1 - K))², B = (1 - K)²·Σ_{i≠j} pᵢⱼ(p₊ᵢ + pⱼ₊)² and
     C = (K - Pe(1 - K))².
@@ -69,7 +69,7 @@ def kappa_standard_error(table: npt.ArrayLike) -> float | None:
 
 
 def pabak(table: npt.ArrayLike) -> float | None:
-    """Return the prevalence- and bias-adjusted kappa (q·Po - 1)/(q - 1) for q categories; 2Po - 1 for two.
+    """Return the prevalence- and bias-adjusted kappa; (q·Po - 1)/(q - 1) for q categories, 2Po - 1 for two.
 
     Byrt, Bishop and Carlin 1993; for more categories Brennan and Prediger 1981.
     """
@@ -78,7 +78,7 @@ def pabak(table: npt.ArrayLike) -> float | None:
 
 
 def gwet_ac1(table: npt.ArrayLike) -> float | None:
-    """Return Gwet's AC1 = (Po - Pe)/(1 - Pe) with Pe = Σ πᵢ(1 - πᵢ)/(q - 1), πᵢ = (pᵢ₊ + p₊ᵢ)/2 (Gwet 2008)."""
+    """Return Gwet's AC1 (Gwet 2008); (Po - Pe)/(1 - Pe), Pe = Σ πᵢ(1 - πᵢ)/(q - 1), πᵢ = (pᵢ₊ + p₊ᵢ)/2."""
     shares = _shares(table)
     if shares is None or len(shares) < 2:
         return None
@@ -95,7 +95,7 @@ def fleiss_kappa(
     unit: str = "item",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the agreement of a fixed number m of raters: items in rows, how many chose each category in columns.
+    """Estimate the agreement of a fixed number of raters (Fleiss 1971); items in rows, how many chose each in columns.
 
     kappa = (P - Pe)/(1 - Pe), P the mean over items of (Σⱼ nᵢⱼ² - m)/(m(m - 1)), Pe = Σ (share of category j)²
     (Fleiss 1971). Undefined when only one category was ever used. The interval is the percentile interval of a
@@ -127,7 +127,7 @@ def krippendorff_alpha(
     unit: str = "item",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the agreement of any number of raters: one row each, one column per item, None or NaN where missing.
+    """Estimate the agreement of any number of raters; one row each, one column per item, None or NaN where missing.
 
     alpha = 1 - (n - 1)·Σ o(c,k)·δ²(c,k) / Σ n(c)·n(k)·δ²(c,k) over pairs of values c, k (Krippendorff 2019, chapter
     12). o adds, for each item with m >= 2 ratings, its ordered pairs of ratings, each weighing 1/(m - 1); n(c) are the
@@ -162,7 +162,7 @@ def alpha_of_kinds(
     unit: str = "item",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate Krippendorff's alpha of items that are counted by kind: as many as there are, in little memory.
+    """Estimate Krippendorff's alpha from counts of equal items; as many as there are, in little memory.
 
     Kinds of items are in rows, how many raters gave each value in columns; `times` says how many items there are of
     each kind, `values` are the values in ascending order. Only how often each value was given for an item has a say in

@@ -46,7 +46,7 @@ def pass_hat_k(attempts: int, successes: int, k: int) -> float | None:
 
 
 def any_of_k(rate: float, k: int) -> float:
-    """Return 1 - (1 - p)^k, the chance of a success in k independent attempts at a known rate p.
+    """Return 1 - (1 - p)^k, the chance of a success in k independent attempts; p is known.
 
     With an estimated rate in its place it is biased, since it is not linear in p; `pass_at_k` is not.
     """
@@ -55,7 +55,7 @@ def any_of_k(rate: float, k: int) -> float:
 
 
 def all_of_k(rate: float, k: int) -> float:
-    """Return p^k, the chance that k independent attempts at a known rate p all succeed; see `any_of_k`."""
+    """Return p^k, the chance that k independent attempts all succeed; see `any_of_k`."""
     _check_rate(rate, k)
     return rate**k
 
@@ -72,14 +72,14 @@ class MeanOverEntries(Struct, frozen=True):
 def mean_pass_at_k(
     entries: Sequence[tuple[int, int]], k: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> MeanOverEntries:
-    """Estimate the mean over entries, each (attempts, successes), of pass@k; see `mean_of_shares` for the interval."""
+    """Estimate the mean of pass@k over entries, each (attempts, successes); the interval: see `mean_of_shares`."""
     return mean_of_shares([pass_at_k(n, c, k) for n, c in entries], unit=unit, level=level)
 
 
 def mean_pass_hat_k(
     entries: Sequence[tuple[int, int]], k: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> MeanOverEntries:
-    """Estimate the mean over entries, each (attempts, successes), of pass^k; see `mean_of_shares` for the interval."""
+    """Estimate the mean of pass^k over entries, each (attempts, successes); the interval: see `mean_of_shares`."""
     return mean_of_shares([pass_hat_k(n, c, k) for n, c in entries], unit=unit, level=level)
 
 
@@ -112,7 +112,7 @@ def mean_of_shares(
 
 
 class AttemptStep(Struct, frozen=True):
-    """What is known after k attempts: `at_risk` entries had a k-th attempt, `estimate` is success within k."""
+    """One k of an `AttemptCurve`: `at_risk` entries had a k-th attempt, `estimate` is success within k."""
 
     k: int
     at_risk: int
@@ -124,7 +124,7 @@ class AttemptStep(Struct, frozen=True):
 
 
 class AttemptCurve(Struct, frozen=True):
-    """Success within k attempts for every k at which something happened.
+    """Success within k attempts, for every k at which something happened.
 
     `left_out` counts entries that never had a valid attempt: they were not at risk.
     """
@@ -180,7 +180,7 @@ class AttemptCurve(Struct, frozen=True):
 def success_within_k(
     attempts: Sequence[int], success: Sequence[bool | int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> AttemptCurve:
-    """Estimate success within k attempts where an entry stops at its first success (Kaplan and Meier 1958).
+    """Estimate success within k attempts (Kaplan and Meier 1958); an entry stops at its first success.
 
     `attempts` is the attempt that succeeded or, where `success` is false, the last valid one, at which the entry is
     censored. S(k) = Π(1 - d_j/n_j), success within k = 1 - S(k); standard error by Greenwood, limits on the log-log
@@ -195,7 +195,7 @@ def success_within_k(
 def success_within_counts(
     counted: Iterable[tuple[int, bool, int]], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> AttemptCurve:
-    """Estimate success within k attempts from counts: (attempts, success, how many entries); see `success_within_k`."""
+    """Estimate success within k attempts from counts; (attempts, success, how many entries), see `success_within_k`."""
     outcomes: Counter[tuple[int, bool]] = Counter()
     for attempts, hit, entries in counted:
         _check_outcome(attempts, hit)
@@ -233,7 +233,7 @@ def _curve(outcomes: Counter[tuple[int, bool]], unit: str, level: float) -> Atte
 
 
 class LogRank(Struct, frozen=True):
-    """A log-rank test: z is positive where A succeeds sooner. All are None where nothing can be compared."""
+    """The result of a log-rank test; z is positive if A succeeds sooner. All are None if nothing can be compared."""
 
     z: float | None
     chi_square: float | None

@@ -28,7 +28,7 @@ Families = Counter[tuple[int, int]]
 
 
 class ClusterEstimate(Struct, frozen=True):
-    """A rate whose interval respects families, and what the families cost.
+    """A rate over families; and its design effect.
 
     `effective_n` is how many independent units the data are worth, `design_effect` the factor by which families widen
     the variance. `standard_error` is the cluster-robust one (CR1), without the floor under the design effect; with one
@@ -52,7 +52,7 @@ def cluster_wilson(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> ClusterEstimate:
-    """Estimate a rate over families with Wilson's interval on the effective sample size (Korn and Graubard 1998).
+    """Estimate a rate with Wilson's interval on the effective sample size (Korn and Graubard 1998).
 
     With G families of m_g units and s_g successes, n = Σm_g, p = Σs_g/n and the CR1 standard error
     SE = √(G/(G-1)·Σ(s_g - p·m_g)²)/n, the design effect is the largest of SE²/(p(1-p)/n), of `correlation_floor` and
@@ -82,7 +82,7 @@ def cluster_wilson(
 def two_way_wilson(
     cells: Sequence[tuple[Hashable, Hashable, int, int]], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> ClusterEstimate:
-    """Estimate a rate of entries that are alike in two ways, as variants of one family and as uses of one attack.
+    """Estimate a rate of entries grouped in two ways; as variants of one family and as uses of one attack.
 
     A cell is a family, an attack, the successes and the units of both. The variance is that over families, plus that
     over attacks, less that over cells, which both have in them (Cameron, Gelbach and Miller 2011), and no less than
@@ -131,7 +131,7 @@ def cluster_mean_of_shares(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> ClusterEstimate:
-    """Estimate the mean over entries of the share of their attempts that succeeded, with the floor of `cluster_wilson`.
+    """Estimate the mean share of successful attempts per entry, over families; with the floor of `cluster_wilson`.
 
     Attempts of one entry are alike, and so are entries of one family, which `families` numbers; without it an entry is
     a family. The standard error is CR1's over families, √(G/(G-1)·Σ(Σ(x_i - mean))²)/N, the design effect that of
@@ -176,7 +176,7 @@ def _floored_limits(p: float, seen: float, families: Families, level: float) -> 
 
 
 def correlation_floor(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
-    """Return 1 + (m̃ - 1)·E[ρ | data], below which the design effect of families is not believed.
+    """Return the least design effect that is believed; 1 + (m̃ - 1)·E[ρ | data].
 
     m̃ = Σm²/n is the size of the family of a typical unit, and 1 + (m̃ - 1)·ρ the design effect of families whose units
     have the correlation ρ (Kish 1965; for unequal sizes Eldridge, Ashby and Kerry 2006). E[ρ | data] is its posterior
@@ -186,7 +186,7 @@ def correlation_floor(successes: Sequence[int], sizes: Sequence[int], times: Seq
 
 
 def expected_correlation(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
-    """Return E[ρ | data] of `correlation_floor`; without any family of two units it is the prior's, 1/3."""
+    """Return the expected correlation within families, E[ρ | data]; without any family of two units 1/3."""
     families = _families(successes, sizes, times)
     return _expected_correlation(tuple(sorted(families.items()))) if any(m > 1 for _, m in families) else 1 / 3
 
@@ -346,7 +346,7 @@ def cluster_bootstrap(
     replicates: int = DEFAULT_REPLICATES,
     seed: int = DEFAULT_SEED,
 ) -> Estimate:
-    """Estimate a rate over families with the percentile bootstrap that draws whole families (Field and Welsh 2007).
+    """Estimate a rate by drawing whole families (Field and Welsh 2007); percentile bootstrap.
 
     A replicate is Σs*/Σm* over G families drawn with replacement; a limit is the least value with at least that mass.
     Families of one size need no draw: the sum of G successes is a convolution power, computed exactly, and `seed` is
@@ -366,7 +366,7 @@ def cluster_bootstrap_difference(
     replicates: int = DEFAULT_REPLICATES,
     seed: int = DEFAULT_SEED,
 ) -> Estimate:
-    """Estimate a paired difference Σ(b_g - c_g)/Σm_g over families by drawing whole families, as `cluster_bootstrap`.
+    """Estimate a paired difference by drawing whole families; Σ(b_g - c_g)/Σm_g.
 
     `only_a` and `only_b` count, per family, the units on which only A or only B succeeded.
     """
@@ -382,7 +382,7 @@ def cluster_bootstrap_difference(
 
 
 class ClusterMean(Struct, frozen=True):
-    """A mean whose interval respects families; `standard_error` and `p` are None with fewer than two families.
+    """A mean over families; `standard_error` and `p` are None with fewer than two families.
 
     `p` tests that the mean is 0, and is None where no family differs from another and the mean is not 0.
     """
@@ -396,7 +396,7 @@ class ClusterMean(Struct, frozen=True):
 def cluster_mean(
     sums: Sequence[float], sizes: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> ClusterMean:
-    """Estimate a mean over families, given by sum and size, such as that of paired differences of scores.
+    """Estimate a mean over families, given by sum and size; such as that of paired differences of scores.
 
     Σs_g/Σm_g ± t·SE with the CR1 standard error √(G/(G-1)·Σ(s_g - mean·m_g)²)/n (Liang and Zeger 1986) and Student's t
     with G-1 degrees of freedom. For families of one it is the standard error of a mean. One family gives a value alone.
@@ -421,7 +421,7 @@ def cluster_mean(
 
 
 def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float | None:
-    """Return the intraclass correlation of units within families, by one-way analysis of variance (Donner 1986).
+    """Return the intraclass correlation within families (Donner 1986); by one-way analysis of variance.
 
     (MSB - MSW)/(MSB + (m₀-1)·MSW) with m₀ = (n - Σm²/n)/(G-1), the common size where there is one. It may come out
     negative, which is chance. Undefined where no family has two units, or there is one family, or no variance.
@@ -439,7 +439,7 @@ def family_correlation(successes: Sequence[int], sizes: Sequence[int]) -> float 
 
 
 def effective_families(sizes: Sequence[int]) -> float:
-    """Return how many families of one size are worth as much as these: (Σm)²/Σm² (Kish 1965)."""
+    """Return the number of equal families worth as much as these (Kish 1965); (Σm)²/Σm²."""
     return sum(sizes) ** 2 / sum(m * m for m in sizes)
 
 

@@ -29,14 +29,14 @@ _WIDEST_LOG_RATIO = 60.0
 
 
 class McNemar(Struct, frozen=True):
-    """The p-values of McNemar's test: the exact one, which claims, and the mid-p one, shown beside it."""
+    """The p-values of McNemar's test: exact, which decides, and mid-p."""
 
     p: float
     mid_p: float
 
 
 def mcnemar(only_a: int, only_b: int) -> McNemar:
-    """Test whether two targets succeed equally often on the same entries (McNemar 1947; mid-p: Fagerland et al. 2013).
+    """Test whether two targets succeed equally often on the same entries (McNemar 1947); mid-p: Fagerland et al. 2013.
 
     Exact p = min(1, 2·P(X <= min(b, c))) with X ~ Binomial(b+c, 1/2); mid-p takes P(X = min(b, c)) off once.
     Entries on which both agree say nothing; without any other, p = 1.
@@ -61,7 +61,7 @@ def tango_score(only_a: int, only_b: int, n: int, difference: float) -> float:
 
 
 def tango(only_a: int, only_b: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate the difference (b - c)/n of two rates on the same n entries with Tango's score interval (Tango 1998).
+    """Estimate the difference of two rates on the same entries with a score interval (Tango 1998); (b - c)/n.
 
     The limits are the δ at which `tango_score` equals ±z, so that interval and test agree. Undefined for n = 0.
     """
@@ -75,7 +75,7 @@ def tango(only_a: int, only_b: int, n: int, *, unit: str = "entry", level: float
 
 
 class ClusterDifference(Struct, frozen=True):
-    """A paired difference whose interval respects families, and what the families cost.
+    """A paired difference over families; and its design effect.
 
     `p` tests that there is no difference; it and `standard_error` are None with fewer than two families, and `p` also
     where all pairs differ, in one direction. `design_effect` is the factor by which families widen the variance;
@@ -100,7 +100,7 @@ def cluster_tango(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> ClusterDifference:
-    """Estimate a paired difference over families with Tango's interval on the effective sample size.
+    """Estimate a paired difference with Tango's interval on the effective sample size.
 
     As Korn and Graubard (1998) do for one rate: with d_g = b_g - c_g of the m_g pairs of a family, n = Σm_g,
     δ = Σd_g/n, ψ the share of pairs that differ and the CR1 standard error SE = √(G/(G-1)·Σ(d_g - δ·m_g)²)/n, the
@@ -163,7 +163,7 @@ def _scaled_tango(b: int, c: int, n: int, design: float, critical: float) -> tup
 def newcombe_paired(
     both: int, only_a: int, only_b: int, neither: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the difference of two rates on the same entries with Newcombe's paired hybrid (1998, method 10).
+    """Estimate the difference of two rates on the same entries with the paired hybrid (Newcombe 1998, method 10).
 
     The distances of Wilson's limits are combined as √(x² - 2φxy + y²); φ is the correlation of the 2x2 table, with n/2
     taken off a positive numerator. Undefined without an entry.
@@ -180,7 +180,7 @@ def newcombe_paired(
 
 
 def conditional_odds_ratio(only_a: int, only_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate the odds ratio b/c of two targets on the same entries, given the b + c entries on which they differ.
+    """Estimate the odds ratio b/c of two targets on the same entries; given the b + c entries that differ.
 
     The limits are those of Clopper and Pearson for b/(b+c), as odds (Breslow and Day 1980, section 5.2). A value or an
     upper limit of None has no finite size: c = 0.
@@ -194,7 +194,7 @@ def conditional_odds_ratio(only_a: int, only_b: int, *, unit: str = "entry", lev
 
 
 class CochranQ(Struct, frozen=True):
-    """Cochran's test; statistic and p are None where every entry gave the same result on all targets."""
+    """The result of Cochran's test; statistic and p are None where every entry gave the same result on all targets."""
 
     statistic: float | None
     degrees_of_freedom: int
@@ -203,7 +203,7 @@ class CochranQ(Struct, frozen=True):
 
 
 def cochran_q(targets: Sequence[Sequence[bool | int]]) -> CochranQ:
-    """Test whether two or more targets succeed equally often on the same entries (Cochran 1950).
+    """Test whether several targets succeed equally often on the same entries (Cochran 1950).
 
     `targets` has a row per target and a column per entry. Q = (t-1)(t·ΣC² - N²)/(t·N - ΣR²) with C the successes of a
     target, R of an entry and N of all; χ² with t-1 degrees of freedom.
@@ -227,7 +227,7 @@ def cochran_q(targets: Sequence[Sequence[bool | int]]) -> CochranQ:
 def newcombe(
     successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the difference of two independent rates with Newcombe's hybrid score interval (1998, method 10).
+    """Estimate the difference of two independent rates with the hybrid score interval (Newcombe 1998, method 10).
 
     The distances of Wilson's limits are combined as √(x² + y²). Undefined where a side has no entry.
     """
@@ -238,7 +238,7 @@ def newcombe(
 def miettinen_nurminen(
     successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the difference of two independent rates with the score interval of Miettinen and Nurminen (1985).
+    """Estimate the difference of two independent rates with a score interval (Miettinen and Nurminen 1985).
 
     The limits are the δ at which `farrington_manning_score`, its variance times N/(N-1), equals ±z. Undefined where a
     side has no entry.
@@ -298,7 +298,7 @@ def fisher_exact(successes_a: int, n_a: int, successes_b: int, n_b: int) -> floa
 
 
 def cohen_h(rate_a: float, rate_b: float) -> float:
-    """Return the effect size 2·arcsin √p_A - 2·arcsin √p_B (Cohen 1988, chapter 6)."""
+    """Return the effect size h of two rates (Cohen 1988, chapter 6); 2·arcsin √p_A - 2·arcsin √p_B."""
     if not (0 <= rate_a <= 1 and 0 <= rate_b <= 1):
         raise ValueError("a rate lies between 0 and 1")
     return 2 * math.asin(math.sqrt(rate_a)) - 2 * math.asin(math.sqrt(rate_b))
@@ -307,7 +307,7 @@ def cohen_h(rate_a: float, rate_b: float) -> float:
 def risk_ratio(
     successes_a: int, n_a: int, successes_b: int, n_b: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the ratio p_A/p_B of two independent rates with the score interval of Miettinen and Nurminen (1985).
+    """Estimate the ratio of two independent rates with a score interval (Miettinen and Nurminen 1985).
 
     The limits are the φ at which (p̂_A - φp̂_B)/√((p̃_A(1-p̃_A)/n_A + φ²p̃_B(1-p̃_B)/n_B)·N/(N-1)) equals ±z, where p̃ are
     the most likely rates with p̃_A = φp̃_B. A value or upper limit of None has no finite size: B has no success.
@@ -399,7 +399,7 @@ def _unpaired(
 
 
 def difference_of_rates(a: Estimate, b: Estimate, *, unit: str = "entry", method: str = "newcombe") -> Estimate:
-    """Combine the intervals of two independent rates into one of their difference a - b (Newcombe 1998, method 10).
+    """Combine the intervals of two independent rates into one of their difference (Newcombe 1998).
 
     δ - √((a-l_a)² + (u_b-b)²) and δ + √((u_a-a)² + (b-l_b)²): the limits may be of any kind (Zou and Donner 2008).
     """
@@ -425,7 +425,7 @@ def _odds(share: float) -> float | None:
 
 
 def shown_sign(difference: Estimate | None, p: float | None, alpha: float) -> int:
-    """Return the sign of a difference that both its interval and its p-value, adjusted or not, show; else 0."""
+    """Return the sign of a difference if interval and p-value agree; adjusted or not; else 0."""
     if difference is None or difference.low is None or difference.high is None or p is None or p >= alpha:
         return 0
     return 1 if difference.low > 0 else -1 if difference.high < 0 else 0
@@ -438,17 +438,17 @@ Adjusted = tuple[float | None, ...]
 
 
 def bonferroni(p_values: PValues) -> Adjusted:
-    """Return min(1, m·p) for each of m tests: the chance of any false claim stays below the level (Dunn 1961)."""
+    """Return min(1, m·p) for each of m tests (Dunn 1961); the chance of any false claim stays below the level."""
     return _adjusted(p_values, lambda ordered: [min(1.0, len(ordered) * p) for p in ordered])
 
 
 def bonferroni_level(level: float, intervals: int) -> float:
-    """Return 1 - (1 - level)/m, at which m intervals all hold together with at least `level` (Dunn 1961)."""
+    """Return the level at which m intervals hold together (Dunn 1961); 1 - (1 - level)/m."""
     return 1 - (1 - level) / max(1, intervals)
 
 
 def holm(p_values: PValues) -> Adjusted:
-    """Return Holm's step-down adjustment (Holm 1979): the guarantee of Bonferroni's, never weaker.
+    """Adjust p-values by Holm's step-down method (Holm 1979); the guarantee of Bonferroni's, never weaker.
 
     In rising order, max over j <= i of min(1, (m-j+1)·p_(j)).
     """
@@ -456,7 +456,7 @@ def holm(p_values: PValues) -> Adjusted:
 
 
 def benjamini_hochberg(p_values: PValues) -> Adjusted:
-    """Return the adjustment that bounds the expected share of false claims (Benjamini and Hochberg 1995).
+    """Adjust p-values to bound the expected share of false claims (Benjamini and Hochberg 1995).
 
     In rising order, min over j >= i of min(1, m·p_(j)/j).
     """
@@ -464,7 +464,7 @@ def benjamini_hochberg(p_values: PValues) -> Adjusted:
 
 
 def benjamini_yekutieli(p_values: PValues) -> Adjusted:
-    """Return the adjustment of Benjamini and Hochberg times Σ1/j, valid under any dependence (2001)."""
+    """Adjust p-values for the same, under any dependence (Benjamini and Yekutieli 2001)."""
     return _adjusted(p_values, lambda ordered: _step_up(ordered, math.fsum(1 / j for j in range(1, len(ordered) + 1))))
 
 

@@ -67,7 +67,7 @@ PairTable = Sequence[Sequence[int]]
 
 
 class CorrectedRates(Struct, frozen=True):
-    """The rate behind the verdicts: over all entries, and over those with a verdict; or why there is none."""
+    """The corrected rate over all entries and over judged ones; or why there is none."""
 
     status: CorrectionStatus
     estimate: Estimate | None = None
@@ -75,7 +75,7 @@ class CorrectedRates(Struct, frozen=True):
 
 
 class Corrector(Struct, frozen=True):
-    """What is known of a judge, which corrects any rate or difference of its verdicts.
+    """A judge's known errors, which correct any rate or difference of its verdicts.
 
     The level is that of all intervals. Labels make a rate only where there are at least `least_labels` of either
     verdict, or all entries with it are labelled.
@@ -107,7 +107,7 @@ class Corrector(Struct, frozen=True):
 
 
 class MeasuredCorrector(Corrector, frozen=True, kw_only=True):
-    """A judge that was measured on labels elsewhere, and is taken to err here as it did there."""
+    """A corrector for a judge measured on other labels; it is assumed to err here as it did there."""
 
     validation: Validation
 
@@ -216,7 +216,7 @@ def _added(kinds: Sequence[tuple[int, int, int]], alarms: float) -> float:
 
 
 class LabelledCorrector(Corrector, frozen=True, kw_only=True):
-    """Labels of a sample: drawn among those with the same verdict for `two_phase`, among all for `labelled_rate`."""
+    """A corrector made from labels of a sample; drawn within verdicts for `two_phase`, else for `labelled_rate`."""
 
     method: str = TWO_PHASE
 
@@ -356,7 +356,7 @@ class LabelledCorrector(Corrector, frozen=True, kw_only=True):
 
 
 def rate_over_all(judged: Estimate, counts: VerdictCounts) -> Estimate:
-    """Return the rate over all entries: the share s with a verdict times the rate p among those.
+    """Return the rate over all entries; the share s with a verdict times the rate p among those.
 
     An entry without a verdict has no answer that could be a success, or counts as none as in the raw rate. The limits
     lie as far as those of p, times s, with the standard error p·√(s(1-s)/n) of the share added as roots of squares are
@@ -401,7 +401,7 @@ def _p_of(difference: Estimate, families: int | None) -> float | None:
 
 
 def attacks_that_fool(tested: Sequence[tuple[Sequence[bool], Sequence[bool]]], level: float) -> list[bool]:
-    """Return for each attack whether it is shown to fool the judge, all attacks taken together (Holm 1979).
+    """Return which attacks are shown to fool the judge, adjusted for their number (Holm 1979).
 
     An attack is given by the labels of its judged successes, and those of the others. It is shown if fewer than half of
     its own are true, and a smaller share of them than of the others: p is the larger one of the binomial test against a
@@ -423,7 +423,7 @@ def _p_of_true(own: Sequence[bool], others: Sequence[bool]) -> float | None:
 def allocate_labels(
     successes: int, failures: int, n: int, expected: tuple[float, float] = EXPECTED_TRUE
 ) -> tuple[int, int]:
-    """Share out n labels over so many judged successes and failures: how many of either to draw for `two_phase`.
+    """Divide n labels between judged successes and failures; how many of either to draw for `two_phase`.
 
     By size times the expected deviation √(p(1-p)) of the labels (Neyman 1934), and a few for each. `expected` are the
     shares p of true successes in the two, strictly between 0 and 1.
@@ -441,7 +441,7 @@ def allocate_labels(
 def draw_evenly(
     entries: Sequence[tuple[int, int | None]], count: int, generator: Random
 ) -> list[tuple[int, int | None]]:
-    """Draw entries with equal chances, evenly over their values: systematic, from a random start (Cochran 1977, ch. 8).
+    """Draw a systematic sample of entries, evenly over their values (Cochran 1977, ch. 8).
 
     An entry comes with its value of a field. They are put in the order of the values, and every k-th is taken.
     """

@@ -51,7 +51,7 @@ class Stratum(Struct, frozen=True):
 
 
 class Strata(Struct, frozen=True):
-    """What sums over strata tell of one group against the rest.
+    """Sums over strata that compare one group with the rest.
 
     With N units and t successes in a stratum, of which the group has n₁ and a: `deviation` is Σ(a - n₁t/N), `weight`
     Σn₁(N-n₁)/N and `variance` Σn₁(N-n₁)t(N-t)/(N²(N-1)). `to_least` and `to_most` are how far the successes that are
@@ -70,7 +70,7 @@ class Strata(Struct, frozen=True):
 
 
 class Design(Struct, frozen=True):
-    """Entries that are independent or, with `families`, variants that come in families; and the level of intervals.
+    """How entries depend on each other (independent, or in families); and the level of intervals.
 
     Counts are given for each family, with `times` for how many families have them. Where no family has two units each
     counts for itself. Units of a single family tell of its variants and of nothing else: within it they are
@@ -154,7 +154,7 @@ class Design(Struct, frozen=True):
 
 
 def widening(found: ClusterEstimate) -> float:
-    """Return the factor by which families widen the variance of a rate of `Design.rate`, at least 1.
+    """Return the factor by which families widen the variance of a rate; of `Design.rate`, at least 1.
 
     That a few families show little of how families differ is in it, by Student's critical value in place of the normal.
     """
@@ -180,7 +180,7 @@ def _p_of(difference: Callable[[float], Estimate]) -> float:
 
 
 def sum_strata(strata: Sequence[Stratum]) -> Strata:
-    """Return the sums over strata; those without the group, or without others, are passed over."""
+    """Return the sums over strata; those without the group, or without others, are skipped."""
     compared = [s for s in strata if 0 < s.inside < s.total]
     means = [(s, s.inside * s.successes / s.total) for s in compared]
     spreads = [(s, s.inside * (s.total - s.inside) / s.total) for s in compared]
@@ -218,7 +218,7 @@ def inside_strata(sums: Strata, strata: Callable[[], Sequence[Stratum]]) -> Agai
 
 
 def exact_p_of_strata(strata: Sequence[Stratum]) -> float | None:
-    """Return the exact conditional p-value of a group against the rest within strata (Gart 1970), Fisher's for one.
+    """Return the exact conditional p-value of a group against the rest within strata (Gart 1970); Fisher's for one.
 
     Given the margins, the group's successes are a sum of hypergeometric numbers. p is the mass of all sums that are
     no likelier than the one seen. None where the sum lies too far from both ends to be added up.

@@ -74,7 +74,7 @@ def f1_bootstrap(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate F1 = 2TP/(2TP+FP+FN) with the percentile interval of the bootstrap stratified by class.
+    """Estimate F1 with the percentile interval of the bootstrap stratified by class; F1 = 2TP/(2TP+FP+FN).
 
     F1* = 2X/(X+Y+P) with X ~ Binomial(P, TP/P), Y ~ Binomial(N, FP/N). Without `replicates` the percentiles are exact:
     the least value with at least the wanted probability at or below it. With `replicates` they are those of that many
@@ -96,7 +96,7 @@ def metric_bootstrap(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate any metric of a confusion table like `f1_bootstrap` does F1.
+    """Estimate any metric of a confusion table by bootstrap; as `f1_bootstrap` does F1.
 
     A replicate without a denominator (no predicted hit at all, for precision) counts as 0, as scikit-learn and garak
     count it; the estimate itself is undefined then, not 0. Reference: see `f1_bootstrap`.
@@ -123,7 +123,7 @@ def metric_bootstrap(
 def f1_bootstrap_mean(
     tp: int, fn: int, tn: int, fp: int, *, replicates: int | None = None, seed: int = DEFAULT_SEED
 ) -> float | None:
-    """Return the mean of F1 over the replicates of `f1_bootstrap`: of all there can be, or of those drawn.
+    """Return the mean of F1 over the replicates of `f1_bootstrap`; of all there can be, or of those drawn.
 
     Exactly, it is the sum over X of P(X)·2X·E[1/(X+Y+P)]. None where F1 is undefined.
     """
@@ -147,7 +147,7 @@ def f1_bootstrap_mean(
 
 
 def f1_bca(tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate F1 with the bias-corrected and accelerated bootstrap interval, exact as in `f1_bootstrap`.
+    """Estimate F1 with the BCa bootstrap interval; exact as in `f1_bootstrap`.
 
     The limits are the percentiles at Φ(z0 + (z0 + z)/(1 - a(z0 + z))) for z at both tails, with z0 and a from
     `f1_bca_constants`. Closer to the nominal level than plain percentiles when a class is small. Efron 1987.
@@ -165,7 +165,7 @@ def f1_bca(tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: fl
 
 
 def f1_bca_constants(tp: int, fn: int, tn: int, fp: int) -> BcaConstants | None:
-    """Return z0 and a of the BCa interval of F1, or None where F1 is undefined.
+    """Return z0 and a of the BCa interval of F1; None where F1 is undefined.
 
     z0 = Φ⁻¹(P(F1* < F1) + ½·P(F1* = F1)) of the exact bootstrap distribution. a = Σu³ / (6·(Σu²)^1.5) over all samples,
     u = (m-1)/m · (mean of the jackknife values of the sample's class - its own), m the size of the class; there are but
@@ -185,7 +185,7 @@ def rank_ranges(
     seed: int = DEFAULT_SEED,
     level: float = DEFAULT_LEVEL,
 ) -> list[Ranks]:
-    """Return for each detector, by its TP, FN, TN and FP, the ranks that it has in the middle `level` of draws.
+    """Return the range of ranks of each detector over random draws; given by TP, FN, TN and FP, in the middle `level`.
 
     Draws are those of `metric_bootstrap`, one detector after the other; rank 1 is the highest metric, and equal ones
     share a rank. Limits are percentiles of the inverted distribution function, which are ranks themselves. Hall and
@@ -211,7 +211,7 @@ def rank_ranges(
 
 
 def ranks_by_overlap(estimates: Sequence[Estimate]) -> list[Ranks]:
-    """Return for each estimate the ranks that its interval allows, where nothing can be drawn.
+    """Return the ranks that each interval allows, without draws.
 
     It is behind all whose intervals lie above its own, and before all whose intervals lie below. Where the intervals
     hold together, so do the ranks (Klein, Wright and Wieczorek 2020); here each holds by itself.

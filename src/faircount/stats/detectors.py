@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def counts_from_shares(n: int, accuracy: float, precision: float, recall: float) -> tuple[int, int, int, int] | None:
-    """Return tp, fn, tn and fp of a detector of which somebody published shares and how many items they are of.
+    """Return tp, fn, tn and fp from published shares and sample sizes.
 
     The three shares and the sum determine the four counts: hits = n (1 - a) / (1 - r + r (1 - p) / p), tp = r hits,
     fp = tp (1 - p) / p. None where they do not: nothing is wrong, so that the classes cannot be told apart, or the
@@ -79,7 +79,7 @@ class ConfusionEstimates(Struct, frozen=True):
 
 
 def confusion_metrics(tp: int, fn: int, tn: int, fp: int, *, zero_division: float | None = None) -> ConfusionMetrics:
-    """Return the metrics of a confusion table.
+    """Return all metrics of a confusion table.
 
     Precision TP/(TP+FP), recall TP/(TP+FN), F1 = 2TP/(2TP+FP+FN), each also with the classes swapped; accuracy
     (TP+TN)/n; Youden's J = recall of hits + recall of passes - 1 (Youden 1950), balanced accuracy (J+1)/2;
@@ -119,7 +119,7 @@ def confusion_metrics(tp: int, fn: int, tn: int, fp: int, *, zero_division: floa
 def confusion_estimates(
     tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> ConfusionEstimates:
-    """Estimate precision TP/(TP+FP), recall TP/(TP+FN), F1 and accuracy; what has no denominator is undefined.
+    """Estimate precision, recall, F1 and accuracy; TP/(TP+FP), TP/(TP+FN) …; undefined without a denominator.
 
     The first, second and last are proportions and get Wilson intervals (Wilson 1927). F1 is not one: its interval is
     that of `f1_bootstrap`.
@@ -133,7 +133,7 @@ def confusion_estimates(
 
 
 def confusion_of_rates(recall: Estimate, false_positives: Estimate, *, unit: str = "entry") -> ConfusionEstimates:
-    """Estimate the same from recall and the false positive rate, whose intervals may respect families.
+    """Estimate the same from recall and the false positive rate; their intervals may respect families.
 
     Each of the three is a function of both rates, and of the numbers of hits and passes, that rises with one and falls
     with the other. Its distance from either limit is the root of the sum of the squares of what each rate alone makes
@@ -172,13 +172,13 @@ def _of_rates(
 def balanced_accuracy(
     tp: int, fn: int, tn: int, fp: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the mean of the recalls of both classes from counts of independent entries; see `balance_of`."""
+    """Estimate the mean recall of both classes from counts; of independent entries, see `balance_of`."""
     recall, alarms = wilson(tp, tp + fn, level=level), wilson(fp, fp + tn, level=level)
     return balance_of(recall, alarms, unit=unit)
 
 
 def balance_of(recall: Estimate, false_positives: Estimate, *, unit: str = "entry") -> Estimate:
-    """Estimate the mean of the recalls of both classes, (1 + J)/2 with Youden's J (Youden 1950).
+    """Estimate the mean recall of both classes from their recalls, (1 + J)/2 (Youden 1950).
 
     J is a difference of two rates, recall and the false positive rate, and has the interval of `difference_of_rates`.
     """
@@ -268,7 +268,7 @@ def roc_auc(
 
 
 def delong_standard_error(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | None:
-    """Return the standard error of the area under the ROC curve; None when a class has fewer than two samples.
+    """Return DeLong's standard error of the ROC AUC; None when a class has fewer than two samples.
 
     √(S₁/m + S₀/n): S₁ is the variance over the m hits of the share of passes that each beats (½ per tie), S₀ that over
     the n passes of the share of hits that beat each. DeLong, DeLong and Clarke-Pearson 1988.
@@ -277,7 +277,7 @@ def delong_standard_error(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float
 
 
 def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | None:
-    """Return Σ (recall at a threshold - recall at the next higher one) · precision there, over all thresholds.
+    """Return average precision; Σ (recall at a threshold - recall at the next higher one) · precision there.
 
     The step sum, without interpolation between thresholds (Manning, Raghavan and Schütze 2008, section 8.4).
     """
@@ -292,7 +292,7 @@ def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | N
 
 
 def threshold_sweep(labels: npt.ArrayLike, scores: npt.ArrayLike) -> ThresholdSweep | None:
-    """Return precision, recall, F1 and false positive rate for every score as the threshold, and the best F1.
+    """Return precision, recall, F1 and false positive rate at every threshold; and the best F1.
 
     A sample is called a hit if its score >= threshold. Precision is always defined there: the sample that gave the
     threshold is called a hit. The ROC curve is `false_positive_rate` against `recall` (Fawcett 2006).
@@ -327,7 +327,7 @@ def operating_point(
     unit: str = "sample",
     level: float = DEFAULT_LEVEL,
 ) -> OperatingPoint | None:
-    """Return the lowest score as threshold whose false positive rate is at most the wanted one, at the level.
+    """Return the lowest threshold with a given false positive rate at most; at the level.
 
     With k false alarms among n passes, the upper limit is the `level` quantile of Beta(k+1, n-k), one-sided (Clopper
     and Pearson 1934); it must not exceed the wanted rate. The limit holds although the threshold is chosen on the same
@@ -373,7 +373,7 @@ def _lowest_above(hits: Floats, passes: Floats, limit: float) -> float | None:
 
 
 def brier_score(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | None:
-    """Return the mean of (score - label)², for scores that are probabilities; None without samples. Brier 1950."""
+    """Return the mean of (score - label)² (Brier 1950); None without samples."""
     truths, values = _samples(labels, scores)
     if not len(values):
         return None

@@ -473,7 +473,7 @@ _RESOLUTION = 1e-14
 
 
 def crossing(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the x between `low` and `high` where a function that changes sign there is zero (Ridders 1979).
+    """Return the x at which a function is zero (Ridders 1979); it changes sign between `low` and `high`.
 
     Values are first squeezed into [-1, 1], which moves no root, so that they may be infinite at the ends.
     """
@@ -525,7 +525,7 @@ def two_sided_normal(z: float) -> float:
 
 
 def student_critical_value(level: float, degrees_of_freedom: float) -> float:
-    """Return the t with P(|T| <= t) = level: T²/(ν + T²) is Beta(1/2, ν/2) distributed."""
+    """Return the two-sided critical value of Student's t; T²/(ν + T²) is Beta(1/2, ν/2) distributed."""
     check_level(level)
     if degrees_of_freedom < 1:
         raise ValueError(f"Student's distribution has at least one degree of freedom, not {degrees_of_freedom}")
@@ -564,7 +564,7 @@ def binomial_at_most(count: int, n: int, probability: float) -> float:
 
 
 def hypergeometric_at_most(count: int, drawn: int, marked: int, total: int) -> float:
-    """Return the chance of at most `count` marked ones among `drawn` of `total`: Fisher's exact test, one-sided."""
+    """Return the one-sided p of Fisher's exact test; at most `count` marked among `drawn` of `total`."""
     ways = sum(
         math.comb(marked, k) * math.comb(total - marked, drawn - k)
         for k in range(max(0, drawn - (total - marked)), count + 1)

@@ -32,7 +32,7 @@ SEQUENCE, SEQUENCE_OVER_FAMILIES = "confidence sequence", "confidence sequence, 
 
 
 class NonInferiority(Struct, frozen=True):
-    """Whether a new system is shown to be no worse than the old one by a margin.
+    """Whether a new system is no worse than the old one by a margin.
 
     `difference` is new - old with the two-sided interval at 1 - 2α, whose limits are the one-sided ones at 1 - α.
     "non_inferior": the upper limit is below the margin; "inferior": the lower limit is above it; "not_shown": neither,
@@ -54,7 +54,7 @@ class NonInferiority(Struct, frozen=True):
 def non_inferiority_paired(
     only_new: int, only_old: int, n: int, margin: float, *, alpha: float = DEFAULT_ALPHA, unit: str = "entry"
 ) -> NonInferiority:
-    """Test on the same n entries that the new rate is less than `margin` above the old one (Tango 1998).
+    """Test non-inferiority on the same entries (Tango 1998); the new rate is less than `margin` above the old.
 
     H0: p_new - p_old >= margin; p = Φ(z) with z Tango's score at the margin; the limits are Tango's at 1 - 2α.
     """
@@ -73,7 +73,7 @@ def non_inferiority_unpaired(
     alpha: float = DEFAULT_ALPHA,
     unit: str = "entry",
 ) -> NonInferiority:
-    """Test on different entries that the new rate is less than `margin` above the old one (Farrington, Manning 1990).
+    """Test non-inferiority on different entries (Farrington and Manning 1990); as `non_inferiority_paired`.
 
     H0: p_new - p_old >= margin; p = Φ(z) with the score at the margin; the limits invert the same score.
     """
@@ -86,7 +86,7 @@ def non_inferiority_unpaired(
 def non_inferiority_by_limits(
     difference: Estimate, margin: float, *, alpha: float = DEFAULT_ALPHA, degrees: float | None = None
 ) -> NonInferiority:
-    """Test by any interval at 1 - α, as of families, that the new rate is less than `margin` above the old one.
+    """Test non-inferiority by any interval; that the new rate is less than `margin` above the old one.
 
     One-sided limits at 1 - α lie nearer to the value than these two-sided ones, by the ratio of the critical values at
     1 - 2α and at 1 - α: normal, or Student's with so many degrees of freedom. There is neither z nor p.
@@ -103,7 +103,7 @@ def non_inferiority_by_limits(
 
 
 def with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
-    """Return a rate of n entries as one of `total` entries, of which the others had so many successes, or lost so many.
+    """Return a rate of n entries as one of `total`; the others add so many `successes`, or take so many away.
 
     With none and with all of the others, these are worst-case bounds: nobody knows how entries ended that have no
     outcome (Horowitz and Manski 2000). Cut to at most 1.
@@ -118,7 +118,7 @@ def with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
 
 
 class SequentialTest(Struct, frozen=True):
-    """Wald's test as it ran: its bounds, the log-likelihood ratio after each outcome, and the first decision.
+    """The course of Wald's test: its bounds, the log-likelihood ratio after each outcome, and the first decision.
 
     `decided_at` counts outcomes from 1; both it and `decision` are None while the ratio stays between the bounds.
     """
@@ -133,7 +133,7 @@ class SequentialTest(Struct, frozen=True):
 def sprt(
     outcomes: Sequence[bool | int], p0: float, p1: float, *, alpha: float = 0.05, beta: float = 0.10
 ) -> SequentialTest:
-    """Decide between the rates p0 < p1 as independent outcomes arrive (Wald 1945).
+    """Decide between two rates as outcomes arrive (Wald 1945); the rates are p0 < p1, the outcomes independent.
 
     The log-likelihood ratio grows by ln(p1/p0) with a success and ln((1-p1)/(1-p0)) with a failure; H1 is accepted at
     ln((1-β)/α) and H0 at ln(β/(1-α)). Both rates are fixed in advance. What came after the decision is shown too.
@@ -159,7 +159,7 @@ def sprt(
 
 
 def log_e_value(successes: int, failures: int, p0: float) -> float:
-    """Return the logarithm of the evidence against the rate p0 that may be looked at after every outcome.
+    """Return the log of evidence against a rate, valid after every outcome; the rate is p0.
 
     e = B(½+s, ½+f)/B(½, ½)/(p0^s·(1-p0)^f), a mixture likelihood ratio (Robbins 1970): under p0 it ever reaches 1/α
     with a chance of at most α. For two targets on the same entries, count discordant entries with p0 = ½.
@@ -239,7 +239,7 @@ _INSIDE = 1e-9
 
 
 def more_entries(estimate: Estimate, threshold: float, design_effect: float | None = None) -> int | None:
-    """Return how many more entries put a threshold outside the interval of a rate, if the rate stays as it is.
+    """Return how many more entries decide about a threshold; if the rate stays as it is.
 
     None where no number does: the rate is undefined or equals the threshold.
     """
@@ -263,7 +263,7 @@ def more_entries(estimate: Estimate, threshold: float, design_effect: float | No
 
 
 def more_families(estimate: Estimate, threshold: float, families: GroupFamilies) -> int | None:
-    """Return how many more families like these put a threshold outside the interval of a rate, if all else stays.
+    """Return how many more families like these decide about a threshold; if all else stays.
 
     More variants of the same families would not: they are alike. None where no number does.
     """
@@ -287,7 +287,7 @@ def more_families(estimate: Estimate, threshold: float, families: GroupFamilies)
 
 
 def entries_without_any(sign: str, threshold: float, level: float) -> int | None:
-    """Return how many entries, all on the good side, would show that a rate is on that side of a threshold."""
+    """Return how many entries, all on the good side, would decide about a threshold."""
     distance = threshold if sign in (">", ">=") else 1 - threshold
     if not 0 < distance < 1:
         return None
@@ -295,7 +295,7 @@ def entries_without_any(sign: str, threshold: float, level: float) -> int | None
 
 
 def more_pairs(only_worse: int, only_better: int, n: int, margin: float, alpha: float) -> int | None:
-    """Return how many more pairs decide a test of non-inferiority, with a power of 80%, at the shares seen so far."""
+    """Return how many more pairs decide a test of non-inferiority; with a power of 80%, at the shares seen so far."""
     if n == 0:
         return entries_without_any(">", margin, 1 - alpha)
     difference, discordant = (only_worse - only_better) / n, (only_worse + only_better) / n
@@ -315,7 +315,7 @@ def more_pairs(only_worse: int, only_better: int, n: int, margin: float, alpha: 
 
 
 def more_entries_of_each(new: tuple[int, int], old: tuple[int, int], margin: float, alpha: float) -> int | None:
-    """Return how many more entries of each system decide the same test on different entries; (worse, n) of each."""
+    """Return how many more entries of each system decide the same test; on different entries: (worse, n) of each."""
     smaller = min(new[1], old[1])
     if smaller == 0:
         return entries_without_any(">", margin, 1 - alpha)
@@ -338,7 +338,7 @@ def more_entries_of_each(new: tuple[int, int], old: tuple[int, int], margin: flo
 
 
 def more_to_narrow(found: NonInferiority, alpha: float) -> int | None:
-    """Return how many more entries decide a test by limits alone, with a power of 80%.
+    """Return how many more entries decide a test by limits alone; with a power of 80%.
 
     An interval narrows with the root of the number of entries: n·((z_α + z_β)/z_α · limit/distance)² are needed, with
     the distance of the value from the margin, and that of the limit on the same side from the value. None where no

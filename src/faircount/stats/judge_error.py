@@ -39,7 +39,7 @@ _FEW_LABELS = 5
 
 
 class CorrectionStatus(enum.StrEnum):
-    """Whether a rate can be corrected for the judge's errors, and if not, why."""
+    """Whether a rate can be corrected for judge errors; if not, why."""
 
     OK = "ok"
     CLIPPED = "clipped"
@@ -75,7 +75,7 @@ class LabelledPart(Struct, frozen=True):
 
 
 class VerdictCounts(Struct, frozen=True):
-    """Entries by verdict: of a run, a group, one side of a comparison or a family; and what people labelled of them.
+    """Entries by verdict; of a run, a group, one side of a comparison or a family; and their labels.
 
     An entry without a verdict ended in an error or a block, or was not judged: it is no success. `times` says how many
     such families there are. `families` are those of the entries, empty where entries count as independent. `strata`
@@ -155,7 +155,7 @@ class Correction(Struct, frozen=True):
 
 
 def youden_j(validation: Validation, *, unit: str = "label", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate J = sensitivity + specificity - 1 with the square-and-add interval of two Wilson intervals.
+    """Estimate J = sensitivity + specificity - 1; by the square-and-add interval of two Wilson intervals.
 
     Low = J - √((Se - low of Se)² + (Sp - low of Sp)²), high alike (Newcombe 1998, method 10, for Se - (1 - Sp)).
     """
@@ -173,7 +173,7 @@ def youden_j(validation: Validation, *, unit: str = "label", level: float = DEFA
 def rogan_gladen(
     judged_successes: float, n: int, validation: Validation, *, level: float = DEFAULT_LEVEL
 ) -> Correction:
-    """Correct the rate q = judged successes / n for the judge's errors: (q + Sp - 1)/(Se + Sp - 1).
+    """Correct a rate for judge errors (Rogan and Gladen 1978); (q + Sp - 1)/(Se + Sp - 1), q = judged successes / n.
 
     Rogan and Gladen 1978. Not identifiable when J = Se + Sp - 1 is at most 0.1, its 95% interval (`youden_j`) reaches
     0, or a class has no label. Incompatible with the validation when the whole interval of Lang and Reiczigel at this
@@ -199,7 +199,7 @@ def rogan_gladen(
 
 
 def rate_from_shares(rate: float, sensitivity: float, specificity: float) -> float | None:
-    """Correct a rate by published shares without counts: (q + Sp - 1)/(Se + Sp - 1), clipped to [0, 1].
+    """Correct a rate by published shares without counts; (q + Sp - 1)/(Se + Sp - 1), clipped to [0, 1].
 
     Rogan and Gladen 1978. None where Se + Sp - 1 is at most 0.1. Without counts there is no interval.
     """
@@ -209,7 +209,7 @@ def rate_from_shares(rate: float, sensitivity: float, specificity: float) -> flo
 
 
 def rate_if_less_specific(judged_successes: float, n: int, validation: Validation, by: float) -> float | None:
-    """Return the Rogan-Gladen estimate, cut to [0, 1], if the specificity here is lower by so much than was measured.
+    """Return the corrected rate if the judge is less specific here; Rogan-Gladen, cut to [0, 1].
 
     (q + Sp - by - 1)/(Se + Sp - by - 1). None where `rogan_gladen` refuses, or such a judge would be too close to
     chance. How far it is from the estimate shows what a correction rests on: a judge rarely errs everywhere alike.
@@ -226,7 +226,7 @@ def rate_if_less_specific(judged_successes: float, n: int, validation: Validatio
 def lang_reiczigel(
     judged_successes: float, n: int, validation: Validation, *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the rate behind the verdicts with an interval that also carries the uncertainty of the validation.
+    """Correct a rate, with an interval that includes the uncertainty of the validation; see `rogan_gladen`.
 
     With Se' = (tp+1)/(P+2), Sp' = (tn+1)/(N+2), q' = (x + z²/2)/(n + z²) and p' = (q' + Sp' - 1)/(Se' + Sp' - 1) the
     limits are p' + d ± z·SE, cut to [0, 1], where d = 2z²·(p'·Se'(1-Se')/(P+2) - (1-p')·Sp'(1-Sp')/(N+2)) and
@@ -242,7 +242,7 @@ def lang_reiczigel(
 
 
 def two_phase(*parts: LabelledPart, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate the rate from labels drawn at random within each part: among the judged successes, and the failures.
+    """Estimate the rate from labels drawn within each verdict; among the judged successes, and among the failures.
 
     With w the share of entries in a part, and h true successes among its m labels, the estimate is Σw·h/m. Its variance
     is Σw²·s(1-s)/m + Σw·v·(h/m - h'/m')²/n, the second sum over pairs of parts with the shares w and v. s is
@@ -265,7 +265,7 @@ def two_phase(*parts: LabelledPart, unit: str = "entry", level: float = DEFAULT_
 
 
 def ppi_weight(labels: Sequence[float], verdicts: Sequence[float], unlabelled: Sequence[float]) -> float:
-    """Return the weight λ of the verdicts that makes the interval of `ppi_mean` shortest, cut to [0, 1].
+    """Return the weight of the verdicts that makes the interval of `ppi_mean` shortest; cut to [0, 1].
 
     λ = Cov(label, verdict) / ((1 + n/N)·Var(verdict)) for n labelled and N unlabelled answers, the covariance over the
     labelled (divided by n), the variance over all verdicts (divided by n + N - 1). Angelopoulos, Duchi and Zrnic 2023
@@ -293,7 +293,7 @@ def ppi_mean(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate a mean from the labels of some answers, the judge's verdicts on these, and its verdicts on the others.
+    """Estimate a mean from some labels and the judge's verdicts on all answers; prediction-powered inference.
 
     mean(label) - λ·(mean(verdict) - mean(unlabelled verdict)) ± z·√(Var(label - λ·verdict)/n + λ²·Var(unlabelled)/N),
     with variances divided by n and N. λ is `weight`: 1 is prediction-powered inference (Angelopoulos et al. 2023), 0
@@ -323,7 +323,7 @@ def labels_only(
     unit: str = "label",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the rate from labels drawn at random alone, whatever the judge said.
+    """Estimate the rate from randomly drawn labels alone; whatever the judge said.
 
     Wilson's interval for labels 0 and 1 (Wilson 1927), or mean ± z·√(Var/n) with the variance divided by n for any.
     """
@@ -343,7 +343,7 @@ def labelled_rate(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the rate from labels of answers drawn at random: `ppi_mean`, tuned, or the labels alone when few.
+    """Estimate the rate from labels drawn at random; by `ppi_mean`, tuned, or by the labels alone when few.
 
     With fewer than five labels of one kind the tuned weight rests on too little (its 95% interval covers 86% at a true
     rate of 2% with 100 labels), so Wilson's interval of the labels stands in; the method of the estimate says which.
@@ -354,7 +354,7 @@ def labelled_rate(
 
 
 def labelled_weight(labels: Sequence[int], verdicts: Sequence[float], unlabelled: Sequence[float]) -> float:
-    """Return the weight of the verdicts in `labelled_rate`: `ppi_weight`, or 0 where the labels stand alone."""
+    """Return the weight of the verdicts in `labelled_rate`; `ppi_weight`, or 0 where the labels are used alone."""
     return 0.0 if _labels_stand_alone(labels, unlabelled) else ppi_weight(labels, verdicts, unlabelled)
 
 
@@ -420,7 +420,7 @@ Gradient = tuple[float, ...]
 
 
 class FamilyVariance(Struct, frozen=True):
-    """The variance of a rate with families as the units, and with entries as the units."""
+    """The variance of a rate with families as units, and with entries as units."""
 
     clustered: float
     independent: float
@@ -433,7 +433,7 @@ class FamilyVariance(Struct, frozen=True):
 
 
 def two_phase_gradient(counts: VerdictCounts) -> Gradient:
-    """Return the gradient of `two_phase`, the rate over judged entries."""
+    """Return the gradient of `two_phase`; the rate over judged entries."""
     parts, shares, n = (counts.successes, counts.failures), counts.shares, counts.judged
     rate = math.fsum(part.judged * share for part, share in zip(parts, shares, strict=False)) / n
     found = [0.0]
@@ -444,7 +444,7 @@ def two_phase_gradient(counts: VerdictCounts) -> Gradient:
 
 
 def prediction_powered_gradient(counts: VerdictCounts, weight: float) -> Gradient:
-    """Return the gradient of `ppi_mean` over judged entries, its weight of the verdicts taken as fixed."""
+    """Return the gradient of `ppi_mean` over judged entries; its weight of the verdicts taken as fixed."""
     successes, labelled = counts.successes, counts.labelled
     others = counts.judged - labelled
     by_label = -counts.true / labelled**2
@@ -459,7 +459,7 @@ def prediction_powered_gradient(counts: VerdictCounts, weight: float) -> Gradien
 
 
 def over_all_gradient(gradient: Gradient, rate: float, counts: VerdictCounts) -> Gradient:
-    """Return the gradient of the rate over all entries: that over judged ones times the share that is judged."""
+    """Return the gradient of the rate over all entries; that over judged ones times the share that is judged."""
     judged, entries = counts.judged, counts.total
     scaled = [judged / entries * slope for slope in gradient]
     scaled[0] -= rate * judged / entries**2
@@ -469,7 +469,7 @@ def over_all_gradient(gradient: Gradient, rate: float, counts: VerdictCounts) ->
 
 
 def family_variance(gradient: Gradient, families: Iterable[VerdictCounts]) -> FamilyVariance | None:
-    """Return the linearised variance of a rate: G/(G-1)·Σ(gradient · counts of a family)², and Σ over entries alike.
+    """Return the linearised variance of a rate over families; G/(G-1)·Σ(gradient · counts)², and over entries.
 
     For a plain share this is the CR1 variance of `cluster_wilson` (Liang and Zeger 1986; Binder 1983 for functions of
     totals). None with fewer than two families.
@@ -497,7 +497,7 @@ def family_variance(gradient: Gradient, families: Iterable[VerdictCounts]) -> Fa
 
 
 def with_families(estimate: Estimate, variance: FamilyVariance | None) -> Estimate:
-    """Return an estimate with the wider of its own limits and those that respect families, on either side.
+    """Return an estimate with the wider of its own and its families' limits; on either side.
 
     The latter are Wilson's on the effective size p(1-p)/variance, as in `cluster_wilson`, with Student's critical value
     for the effective number of families less 1. The variance is at least that of independent entries and labels and,
@@ -539,7 +539,7 @@ _ROUNDING = 1e-9
 def corrected_difference(
     difference: Estimate, validation: Validation, *, judged_more: float = 0.0, further_variance: float = 0.0
 ) -> Estimate:
-    """Correct a raw difference for the errors of the one judge of both sides: (d - (1-Sp)·w) / (Se + Sp - 1).
+    """Correct a difference for the errors of one judge; (d - (1-Sp)·w) / (Se + Sp - 1).
 
     d is the raw difference with any interval of its own, and w (`judged_more`) the share of B's answers that have a
     verdict less that of A's: false alarms fall on those alone. The limits are the D at which 0 is a limit of
@@ -611,7 +611,7 @@ def two_phase_difference(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the difference of two rates, each from labels drawn at random among those with the same verdict.
+    """Estimate a difference of two such rates; each from labels drawn at random among those with the same verdict.
 
     With q_h the shares of judged successes, judged failures and blocks of a side, π_h the share of labels in them that
     say success (0 for blocks) and p = Σq_h·π_h, the value is p_B - p_A and its variance that of `two_phase` of either
@@ -659,7 +659,7 @@ def _shared(a: VerdictCounts, b: VerdictCounts, table: Sequence[Sequence[int]]) 
 
 
 def added_difference(b: Estimate, a: Estimate, *, n: int | None = None, unit: str = "entry") -> Estimate:
-    """Estimate the difference B - A of any two estimates as if they were independent, by adding squared distances.
+    """Estimate the difference of two estimates as if independent, by adding squared distances.
 
     Low = value - √((b - low of b)² + (high of a - a)²), high alike (MOVER: Zou and Donner 2008). What the two have in
     common would narrow it. Undefined where one of them is, without limits where one has none. Cut to [-1, 1].

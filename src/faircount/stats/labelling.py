@@ -31,7 +31,7 @@ _ALWAYS_POSSIBLE = 0.1
 
 
 class DrawnPart(Struct, frozen=True):
-    """The entries with one verdict: how many, how many of them were drawn, and what people said of those.
+    """The entries with one verdict: how many, how many were drawn, and how people labelled those.
 
     Of the others that were drawn nothing is known: nobody has labelled them yet, or nobody could decide.
     """
@@ -68,7 +68,7 @@ def label_sequence(
     unit: str = "entry",
     level: float = DEFAULT_LEVEL,
 ) -> Estimate:
-    """Estimate the share of true successes among the entries of a run; the interval holds at all numbers of labels.
+    """Estimate the true rate with an interval that holds at all numbers of labels.
 
     If T of the N entries of a part are true successes, m labels with h successes have the chance
     (T)_h·(N-T)_(m-h)/(N)_m, where (x)_k = x(x-1)…(x-k+1). The evidence against T is B(a+h, b+m-h)/B(a, b) over that, a
@@ -178,7 +178,7 @@ def labels_to_decide(
     certain: int = 0,
     level: float = DEFAULT_LEVEL,
 ) -> int | None:
-    """Return about how many more labels show on which side of a threshold the rate is, if the shares stay as they are.
+    """Estimate how many more labels decide about a threshold; if the shares stay as they are.
 
     0 where that is known. What was drawn and is unknown is among them, and taken to be like the rest. None before both
     parts have a label, and where the rate is too close to the threshold for any number of labels.

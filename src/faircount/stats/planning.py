@@ -38,14 +38,14 @@ _ONE_OF_TWO = "give the base rate for different entries, or the share of discord
 
 
 class SampleSize(Struct, frozen=True):
-    """The number of entries that a formula asks for, and the whole number of them that suffices."""
+    """The number of entries that a formula gives, and the same rounded up."""
 
     n: float
     entries: int
 
 
 def design_effect(family_size: float, icc: float) -> float:
-    """Return 1 + (m-1)·icc, the factor by which families of m variants widen a variance (Kish 1965)."""
+    """Return 1 + (m-1)·icc, by which families of m widen a variance (Kish 1965)."""
     if family_size < 1:
         raise ValueError(f"a family has at least one variant, not {family_size}")
     if not 0 <= icc <= 1:
@@ -56,7 +56,7 @@ def design_effect(family_size: float, icc: float) -> float:
 def expected_limits(
     rate: float, entries: float, *, level: float = DEFAULT_LEVEL, design_effect: float = 1.0
 ) -> tuple[float, float]:
-    """Return the limits of Wilson's score interval that a rate p of n entries with design effect D will have.
+    """Return the limits of Wilson's interval for an expected rate, n and design effect.
 
     (p + z²/2m ± z·√(p(1-p)/m + z²/4m²)) / (1 + z²/m) with m = n/D, which need not be whole (Wilson 1927; Kish 1965).
     """
@@ -66,7 +66,7 @@ def expected_limits(
 
 
 def sample_size_in_families(n: float, family_size: float, icc: float) -> SampleSize:
-    """Return how many entries in families are worth n independent ones: n·(1 + (m-1)·icc)."""
+    """Return the entries in families worth n independent ones; n·(1 + (m-1)·icc)."""
     if n < 0:
         raise ValueError(f"{n} is not a number of entries")
     return _whole(n, family_size, icc)
@@ -81,7 +81,7 @@ def sample_size_paired(
     family_size: float = 1,
     icc: float = 0.0,
 ) -> SampleSize:
-    """Return the pairs with which McNemar's test finds a difference δ on the same entries (Connor 1987).
+    """Return the pairs with which McNemar's test finds a difference (Connor 1987).
 
     (z_{α/2}√ψ + z_β√(ψ - δ²))²/δ², where ψ = `discordant` is the share of entries on which only one target succeeds.
     """
@@ -101,7 +101,7 @@ def power_paired(
     design_effect: float = 1.0,
     degrees: float | None = None,
 ) -> float:
-    """Return how often a true difference δ on the same n entries is claimed, by the rule of `Design.paired`.
+    """Return how often a true difference is claimed; δ on the same n entries, by the rule of `Design.paired`.
 
     Of a share ψ = `discordant` only one target succeeds; B does so on (ψ + δ)/2. Independent entries: McNemar's exact
     test, summed over all tables, or with its continuity correction where thousands of entries differ. Over families
@@ -147,7 +147,7 @@ def least_entries_paired(
     family_size: float | None = None,
     design_effect: float = 1.0,
 ) -> int:
-    """Return the least number of pairs that show a difference with the given power by `power_paired`.
+    """Return the least number of pairs that show a difference; with the given power by `power_paired`.
 
     In families of so many variants, their number less 1 are the degrees of freedom.
     """
@@ -169,7 +169,7 @@ def least_difference_paired(
     family_size: float | None = None,
     design_effect: float = 1.0,
 ) -> float | None:
-    """Return the least difference that n pairs, of which a given share differ, show with the given power; None if none.
+    """Return the least difference that n pairs show; of which a given share differ; None if none is.
 
     By `power_paired`, bisected to a millionth.
     """
@@ -189,7 +189,7 @@ def least_difference_paired(
 
 
 def degrees_of_families(n: int, family_size: float | None) -> float | None:
-    """Return the degrees of freedom of n entries in families of so many variants, None where they are independent."""
+    """Return the degrees of freedom of n entries in families; None where they are independent."""
     return None if family_size is None else max(1.0, n / family_size - 1)
 
 
@@ -214,7 +214,7 @@ def detectable_paired(
     design_effect: float = 1.0,
     degrees: float | None = None,
 ) -> float | None:
-    """Return the least true difference that n pairs show with the given power by `power_paired`; None if none is.
+    """Return the least true difference that n pairs show with the given power; by `power_paired`; None if none is.
 
     `discordant` is the share ψ₀ of pairs that differ where nothing does on average, and `rate` that of both targets. A
     difference δ adds flips: ψ = ψ₀ + (1 - 2m)δ, where m is the share of the new successes that the other target had,
@@ -249,7 +249,7 @@ def detectable_unpaired(
     alpha: float = DEFAULT_ALPHA,
     degrees: float | None = None,
 ) -> float | None:
-    """Return the least rise (`way` 1) or fall (-1) of a rate that two samples of n show; None where none is enough.
+    """Return the least rise or fall of a rate that two samples show; `way` is 1 or -1; None where none is enough.
 
     It is the difference for which `sample_size_unpaired` asks for n entries by its method "exact" or, with the
     `degrees` of freedom of families, by "pooled".
@@ -290,7 +290,7 @@ def sample_size_unpaired(
     icc: float = 0.0,
     degrees: float | None = None,
 ) -> SampleSize:
-    """Return the entries per target with which different entries show that two rates differ.
+    """Return the entries per target that show that two rates differ; on different entries.
 
     "pooled": (z_{α/2}√(2p̄q̄) + z_β√(p₁q₁ + p₂q₂))²/(p₁-p₂)² (Fleiss 1981). "arcsine": 2(s/h)² with Cohen's h and s
     from Φ(s - z_{α/2}) + Φ(-s - z_{α/2}) = power (Cohen 1988); the second term, a claim in the wrong direction, hardly
@@ -324,7 +324,7 @@ def least_entries_unpaired(
     family_size: float | None = None,
     design_effect: float = 1.0,
 ) -> int:
-    """Return the least number of entries of each target that show a difference of two rates with the given power.
+    """Return the least number of entries per target that show a difference; with the given power.
 
     By Fisher's exact test or, in families, by Student's t, with their number less 1 as the degrees of freedom.
     """
@@ -349,7 +349,7 @@ def minimum_detectable(
     family_size: float = 1,
     icc: float = 0.0,
 ) -> float | None:
-    """Return the least difference of rates that n entries show with the given power; None where none is large enough.
+    """Return the least difference that n entries show; with the given power; None where none is large enough.
 
     With `discordant` = ψ, the targets share their n entries: the δ with δ√n = z_{α/2}√ψ + z_β√(ψ - δ²), at most ψ.
     With `base` = p, each target has its own n entries: the rise δ with
@@ -375,7 +375,7 @@ def sample_size_half_width(
     family_size: float = 1,
     icc: float = 0.0,
 ) -> SampleSize:
-    """Return the entries with which the interval of a rate p is p ± `half_width` wide.
+    """Return the entries for an interval of the given half-width.
 
     "normal": z²p(1-p)/h². "wilson": z²/u with u the positive root of (1/4 - h²)u² + (p(1-p) - 2h²)u - h² = 0, which is
     Wilson's half-width solved for n.
@@ -395,7 +395,7 @@ def sample_size_half_width(
 def sample_size_zero_hits(
     target: float, *, level: float = DEFAULT_LEVEL, family_size: float = 1, icc: float = 0.0
 ) -> SampleSize:
-    """Return the entries without a hit after which the one-sided upper limit of a rate is at most `target`.
+    """Return the entries without a hit that show a rate of at most `target`; by the one-sided upper limit.
 
     ln(1 - level)/ln(1 - target), about 3/target at 95 % (Hanley and Lippman-Hand 1983).
     """
@@ -416,7 +416,7 @@ def sample_size_non_inferiority(
     family_size: float = 1,
     icc: float = 0.0,
 ) -> SampleSize:
-    """Return the entries with which a system whose rate is `difference` higher is shown to be within the margin.
+    """Return the entries that show non-inferiority within the margin; if its rate is `difference` higher.
 
     With `discordant` = ψ, on the same entries: (z_α + z_β)²(ψ - d²)/(margin - d)² (Lu and Bean 1995). With `base` = p,
     per system on different entries: (z_α + z_β)²(p(1-p) + (p+d)(1-p-d))/(margin - d)². α is one-sided.

@@ -16,13 +16,13 @@ def check_counts(successes: int, n: int) -> None:
 
 
 def critical_value(level: float) -> float:
-    """Return the two-sided standard normal critical value of a confidence level strictly between 0 and 1."""
+    """Return the two-sided critical value of the standard normal; the level is strictly between 0 and 1."""
     check_level(level)
     return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def undefined(unit: str, level: float = DEFAULT_LEVEL, method: str = "wilson", n: int = 0) -> Estimate:
-    """Return the estimate of a quantity that the data do not define: no value and no limits."""
+    """Return an estimate without value and limits; of a quantity that the data do not define."""
     return Estimate(None, None, None, n, unit, level, method)
 
 
@@ -41,7 +41,7 @@ def score_limits(p: float, n: float, z: float) -> tuple[float, float]:
 
 
 def wilson(successes: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate a proportion with the Wilson score interval (Wilson 1927; Newcombe 1998, method 3).
+    """Estimate a proportion with the score interval (Wilson 1927); Newcombe 1998, method 3.
 
     centre = (p + z²/2n) / (1 + z²/n); half-width = z·√(p(1-p)/n + z²/4n²) / (1 + z²/n).
     At 0 and n successes the outer limit is exactly 0 and 1. With n = 0 the proportion is undefined.
@@ -56,7 +56,7 @@ def wilson(successes: int, n: int, *, unit: str = "entry", level: float = DEFAUL
 
 
 def clopper_pearson(successes: int, n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL) -> Estimate:
-    """Estimate a proportion with the exact interval, which covers at least `level` always (Clopper and Pearson 1934).
+    """Estimate a proportion with the exact interval (Clopper and Pearson 1934); it covers at least `level` always.
 
     With α = 1 - level: from the α/2 quantile of Beta(k, n-k+1) to the 1-α/2 quantile of Beta(k+1, n-k); the outer limit
     at 0 and n successes is exactly 0 and 1. With n = 0 the proportion is undefined.
@@ -98,7 +98,7 @@ def jeffreys(
 def zero_hits_upper(
     n: int, *, unit: str = "entry", level: float = DEFAULT_LEVEL, design_effect: float = 1.0
 ) -> Estimate:
-    """Estimate a proportion of which no success was seen in n, with the exact one-sided upper limit.
+    """Estimate a rate after n entries without a success; with the exact one-sided upper limit.
 
     upper = 1 - (1 - level)^(D/n) with the design effect D of families, at 95% about 3·D/n (Hanley and Lippman-Hand
     1983). With n = 0 it is undefined.

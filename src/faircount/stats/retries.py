@@ -76,7 +76,7 @@ class NextCalls(Struct, frozen=True):
 
 
 def icc(scores: Scores) -> RetryVariance:
-    """Analyse scores of N entries with k attempts each by one-way random effects, ICC(1).
+    """Estimate ICC(1) from the scores of entries with k attempts each; by one-way random effects.
 
     MSB and MSW are the mean squares between and within entries; σ²_within = MSW, σ²_between = (MSB - MSW)/k,
     ICC = (MSB - MSW)/(MSB + (k-1)·MSW) (Shrout and Fleiss 1979). With unequal numbers of attempts
@@ -88,7 +88,7 @@ def icc(scores: Scores) -> RetryVariance:
 
 
 def icc_of_counts(successes: Sequence[int], attempts: Sequence[int]) -> RetryVariance:
-    """Analyse entries with so many successes out of so many attempts each, like `icc` does scores of 0 and 1."""
+    """Estimate ICC(1) from successes and attempts per entry; like `icc` of scores of 0 and 1."""
     return _analysed(
         [
             _AlikeEntries(times, tried, won / tried, won * (tried - won) / tried)
@@ -101,7 +101,7 @@ def icc_of_counts(successes: Sequence[int], attempts: Sequence[int]) -> RetryVar
 def flake_rate(
     scores: Scores, *, threshold: float = 0.5, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the share of entries with mixed results, among those with two scored attempts or more.
+    """Estimate the share of entries with mixed results; among those with two scored attempts or more.
 
     An attempt passes if its score is at least the threshold; mixed is at least one pass and at least one failure. The
     interval is Wilson's (Wilson 1927).
@@ -113,7 +113,7 @@ def flake_rate(
 def flake_rate_of_counts(
     successes: Sequence[int], attempts: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Estimate:
-    """Estimate the share of entries with mixed results from numbers of successes and attempts; see `flake_rate`."""
+    """Estimate the same from numbers of successes and attempts; see `flake_rate`."""
     kinds = _counted(successes, attempts)
     repeated = sum(times for (_, tried), times in kinds.items() if tried >= 2)
     mixed = sum(times for (won, tried), times in kinds.items() if 0 < won < tried)
@@ -121,7 +121,7 @@ def flake_rate_of_counts(
 
 
 def majority_of_k(rate: float, k: int) -> float:
-    """Return the chance that more than half of k independent attempts succeed, each with the same known rate.
+    """Return the chance that more than half of k independent attempts succeed; each at the same known rate.
 
     P(X > k/2) for X ~ Binomial(k, rate), the incomplete beta function I_rate(m, k - m + 1) with m = ⌊k/2⌋ + 1
     (DLMF 8.17.5). At a low rate it lies far below the rate, at a high one above: a majority changes what is measured.
@@ -133,7 +133,7 @@ def majority_of_k(rate: float, k: int) -> float:
 
 
 def best_attempts(variance: RetryVariance, *, cost_ratio: float = 1.0) -> float | None:
-    """Return the number of attempts per entry that makes the mean most exact for a budget: √(σ²_within/σ²_between · c).
+    """Return the attempts per entry that give the most precise mean for a budget; √(σ²_within/σ²_between · c).
 
     c is what a new entry costs, measured in attempts (Cochran 1977, section 10.6). At least 1; None where entries do
     not differ beyond their own scatter, or this is unknown.
@@ -146,7 +146,7 @@ def best_attempts(variance: RetryVariance, *, cost_ratio: float = 1.0) -> float 
 
 
 def next_calls(variance: RetryVariance, calls: int = 100, *, entry_cost: float = 0.0) -> NextCalls | None:
-    """Compare what more calls buy: new entries with as many attempts each, or more attempts of the entries there are.
+    """Compare what more calls buy; new entries with as many attempts each, or more attempts per entry.
 
     The variance of the mean is σ²_between/N + σ²_within/(N·k). New entries make N + calls/(k + entry_cost) of them,
     `entry_cost` being what finding a new entry costs in calls; retries make k + calls/N attempts. None where the
@@ -280,12 +280,12 @@ def aggregate(
 
 
 def valid_scores(scores: Sequence[Score]) -> list[float]:
-    """Return the scores of the attempts that have one, in their order: None and NaN stand for an error."""
+    """Return the scores of the attempts that have one; in their order: None and NaN stand for an error."""
     return [score for score in scores if score is not None and not math.isnan(score)]
 
 
 def modes(scores: Sequence[Score]) -> list[float]:
-    """Return the most frequent scores, in rising order: several if they tie, none if nothing was scored."""
+    """Return the most frequent scores in rising order; several if they tie, none if nothing was scored."""
     return sorted(statistics.multimode(valid_scores(scores)))
 
 
@@ -299,7 +299,7 @@ class RebelResult(Struct, frozen=True):
 
 
 def rebel_aggregate(name: RebelName, results: Sequence[tuple[float, bool | None]]) -> RebelResult:
-    """Reduce the score of each attempt, and whether it passed, as REBEL 0.2.0 does, to compare with its reports.
+    """Aggregate scores as REBEL 0.2.0 does; for comparison with its reports.
 
     Attempts with REBEL's verdict "error", here None, are dropped, which shrinks the denominator; if none is left, the
     result is score 0 with that verdict. The score is the least, the greatest, the mean or the median. rebel_min fails

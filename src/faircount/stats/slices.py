@@ -41,7 +41,7 @@ Slices = Counter[tuple[int, int]]
 
 
 class BetaPrior(Struct, frozen=True):
-    """The distribution Beta(alpha, beta) of the rates of slices, and the likelihood that chose it."""
+    """The Beta distribution of the rates of slices; and the likelihood that chose it."""
 
     alpha: float
     beta: float
@@ -78,7 +78,7 @@ class BetaPrior(Struct, frozen=True):
 
 
 class Shrinkage(Struct, frozen=True):
-    """Shrunken rates, one per slice, and why they are what they are.
+    """Shrunken rates, one per slice; and why they are what they are.
 
     - "shrunk": the prior was fitted and every slice is pulled towards its mean;
     - "pooled": the slices differ no more than by chance, so that all have the pooled rate;
@@ -100,7 +100,7 @@ class Shrinkage(Struct, frozen=True):
 def empirical_bayes(
     successes: Sequence[int], sizes: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Shrinkage:
-    """Estimate the rates of slices together (empirical Bayes: Robbins 1956; beta-binomial: Griffiths 1973).
+    """Estimate the rates of slices together (Robbins 1956); beta-binomial: Griffiths 1973.
 
     k_i ~ BetaBinomial(n_i, α, β); α and β maximise the marginal likelihood. A slice is then (α + k)/(α + β + n) with
     the quantiles of Beta(α + k, β + n - k). Where the precision α + β exceeds a million, or nothing but successes or
@@ -130,7 +130,7 @@ def empirical_bayes(
 def beta_prior(
     successes: Sequence[int], sizes: Sequence[int], times: Sequence[int]
 ) -> BetaPrior | Literal["pooled", "apart", "few"]:
-    """Return the prior that `empirical_bayes` shrinks slices with, or why there is none.
+    """Return the prior of `empirical_bayes`; or why there is none.
 
     `times` says how many slices there are with these successes and this size: many slices need not be listed one by
     one.
@@ -145,7 +145,7 @@ def beta_prior(
 
 
 def spread_of_rates(rates: Sequence[float], sizes: Sequence[int]) -> float:
-    """Return how far the rates of slices lie apart: Σn(p - p̄)²/Σn, where p̄ = Σnp/Σn.
+    """Return how far apart the rates of slices are; Σn(p - p̄)²/Σn, where p̄ = Σnp/Σn.
 
     It is the part of a 0/1 outcome's variance that lies between slices (Fisher 1925, the analysis of variance). The
     distance from the lowest to the highest rate would let slices of one or two entries decide.
@@ -156,7 +156,7 @@ def spread_of_rates(rates: Sequence[float], sizes: Sequence[int]) -> float:
 
 
 def slices_against_rest(successes: Sequence[int], sizes: Sequence[int]) -> tuple[AgainstRest, ...]:
-    """Test every slice of independent units against all others by Fisher's exact test; see `adjust_together`.
+    """Test every slice against all others by Fisher's exact test; of independent units, see `adjust_together`.
 
     Slices must not overlap. One that has no unit, or all, has nothing to be compared with.
     """

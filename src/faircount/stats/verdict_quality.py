@@ -20,7 +20,7 @@ _METHOD = "weighted"
 
 
 class RunQuality(Struct, frozen=True):
-    """How good verdicts are on all entries of a run, by labels of some: shares of entries, not of labels."""
+    """How good verdicts are over all entries of a run; shares of entries, not of labels."""
 
     precision: Estimate
     """Of the entries that are called a success, the share of true ones."""
@@ -36,7 +36,7 @@ class RunQuality(Struct, frozen=True):
 def run_quality(
     positive: Sequence[LabelledPart], negative: Sequence[LabelledPart], *, level: float = DEFAULT_LEVEL
 ) -> RunQuality:
-    """Estimate how good verdicts are on all entries, from labels drawn at random within each part of them.
+    """Estimate how good verdicts are on all entries; from labels drawn at random within each part of them.
 
     `positive` are the parts that the verdict calls a success, `negative` the others. For the verdicts that labels were
     drawn by, there is one of each. With n entries and h true successes among m labels in a part, a side has Σn·h/m true
