@@ -54,8 +54,14 @@ def ids(rows: list[Row]) -> str:
     return ", ".join(str(row["id"]) for row in rows) or "none"
 
 
-EXAMPLES = [(query.strip("`"), chosen) for query, chosen in tables("| query | rows |")]
-TERMS = [(term.strip("`"), chosen) for term, chosen in tables("| term | rows |")]
+def examples(beginning: str) -> list[tuple[str, str]]:
+    """Return the lines "what is asked → the rows it chooses" of the block that begins with this one."""
+    (block,) = re.findall(rf"^```text\n({beginning} .*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    return [(asked.rstrip(), chosen) for asked, _, chosen in (line.partition("→ ") for line in block.splitlines())]
+
+
+EXAMPLES = examples("success")
+TERMS = examples("January")
 DIFFERENCES = [
     (query.strip("`"), theirs, ours) for query, theirs, ours, _ in tables("| query | spikee 0.9.2 | Faircount | why |")
 ]
