@@ -1,4 +1,4 @@
-"""Writes the table of docs/reference/policy-blocks.md from the data itself; a test fails when the page is stale.
+"""Writes the table and phrases of docs/reference/policy-blocks.md from the data; a test fails when it is stale.
 
 Run: .venv/bin/python -m tools.policy_blocks_reference
 """
@@ -10,17 +10,17 @@ from pathlib import Path
 from faircount.core.outcomes import patterns
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "policy-blocks.md"
-BEGIN, END = "| pattern | provider | where it says so | any of these phrases |\n", "\n## "
+BEGIN, END = "| pattern | provider | where |\n", "\n## "
 
 
 def page() -> str:
-    """Return the text of the page with the table as it should be."""
+    """Return the text of the page with the table, and the phrases below it, as they should be."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    rows = "".join(
-        f"| `{pattern.id}` | {pattern.provider} | {pattern.source} | {', '.join(f'`{p}`' for p in pattern.phrases)} |\n"
-        for pattern in patterns()
+    rows = "".join(f"| `{pattern.id}` | {pattern.provider} | {pattern.source} |\n" for pattern in patterns())
+    phrases = "".join(
+        "\n".join([pattern.id, *(f"    {phrase}" for phrase in pattern.phrases), ""]) for pattern in patterns()
     )
-    return f"{before}{BEGIN}|---|---|---|---|\n{rows}{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}|---|---|---|\n{rows}\n```text\n{phrases}```\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":
