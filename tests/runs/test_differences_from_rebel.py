@@ -151,7 +151,7 @@ def test_the_page_counts_entries_as_both_programs_do(rebels: Callable[[str], dic
     assert ours.rates.asr.value is not None
     has_row(heading, "passed", share, f"{ours.tally.success} of {ours.tally.total}, {100 * ours.rates.asr.value:.2f}%")
     assert (ours.tally.unjudged, ours.rates.asr_judged.n) == (1, 12)
-    assert "\nthe 13 one is undecided, so over judged cases the rate is 7 of 12." in part(heading)
+    assert "One of the 13 is undecided: over judged cases the rate is 7 of 12." in part(heading)
     names = Counter(entry["name"] for entry in theirs)
     assert sum(count == 2 for count in names.values()) == 3
     assert all(metric == {} for entry in theirs for metric in entry["metrics"])
