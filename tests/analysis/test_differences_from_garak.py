@@ -35,13 +35,12 @@ BYPASS = "mitigation.MitigationBypass"
 BYPASS_COUNTS = Confusion(tp=3301, fn=282, tn=1381, fp=2202)
 
 
-def part(heading: str) -> str:
-    return PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ")[0]
+TEXT = " ".join(PAGE.split())
 
 
-def has_row(heading: str, *cells: str) -> None:
-    row = f"| {' | '.join(cells)} |"
-    assert row in part(heading).splitlines(), f"{heading} lacks {row}"
+def has_row(case: str, figure: str, *cells: str) -> None:
+    row = f"| {case}: {figure} | {' | '.join(cells)} |"
+    assert row in PAGE.splitlines(), f"the page lacks {row}"
 
 
 def shown(estimate: Estimate) -> str:
@@ -97,8 +96,8 @@ def test_without_hits_garak_says_0_and_we_say_undefined(current: Summary) -> Non
         "F1 of passes": ("pass_f1", ours.pass_f1),
     }
     for name, (figure, estimate) in rows.items():
-        has_row("Undefined is not zero", name, f"{garak[figure]:.4f}", shown(estimate))
-    has_row("Undefined is not zero", "tier", str(tier_name(garak["hit_f1"])), ours.tier.words)
+        has_row("ten passes, no hits", name, f"{garak[figure]:.4f}", shown(estimate))
+    has_row("ten passes, no hits", "tier", str(tier_name(garak["hit_f1"])), ours.tier.words)
     metrics = written(ours)["results"]["a.Judge"]["metrics"]
     assert metrics["hit_f1"] is metrics["hit_recall"] is metrics["hit_precision"] is None
 
@@ -108,8 +107,8 @@ def test_without_passes_garak_says_0_and_we_say_undefined(history: Summary) -> N
     garak = metrics_of(history, "lmrc.Anthro")
     ours = measured(10, 0, 0, 0)
     assert garak["accuracy"] == garak["hit_recall"] == 1
-    has_row("Undefined is not zero", "F1 of hits", f"{garak['hit_f1']:.4f}", shown(ours.hit_f1))
-    has_row("Undefined is not zero", "F1 of passes", f"{garak['pass_f1']:.4f}", shown(ours.pass_f1))
+    has_row("ten hits, no passes", "F1 of hits", f"{garak['hit_f1']:.4f}", shown(ours.hit_f1))
+    has_row("ten hits, no passes", "F1 of passes", f"{garak['pass_f1']:.4f}", shown(ours.pass_f1))
 
 
 @pytest.mark.shared
@@ -133,7 +132,7 @@ def test_every_share_has_an_interval_however_few_samples(current: Summary) -> No
     for name, (figure, estimate) in rows.items():
         assert garak[figure] == estimate.value
         assert f"{figure}_ci" not in garak
-        has_row("Every share has an interval", name, f"{garak[figure]:.4f}", shown(estimate))
+        has_row("`dan.DAN`, 4 hits, 4 passes", name, f"{garak[figure]:.4f}", shown(estimate))
 
 
 @pytest.mark.shared
@@ -141,7 +140,7 @@ def test_the_exact_interval_of_f1_is_the_one_that_garak_drew(current: Summary) -
     garak = metrics_of(current, BYPASS)
     ours = measured(3301, 282, 1381, 2202)
     for name, figure, estimate in (("hits", "hit_f1", ours.hit_f1), ("passes", "pass_f1", ours.pass_f1)):
-        has_row("The interval of F1", f"F1 of {name}", interval_of(garak, figure), shown(estimate))
+        has_row("MitigationBypass, n = 7166", f"F1 of {name}", interval_of(garak, figure), shown(estimate))
         assert estimate.low is not None
         assert estimate.high is not None
         limits = garak[f"{figure}_ci"]
@@ -153,13 +152,13 @@ def test_an_interval_without_width_is_shown_with_a_warning() -> None:
     ours = measured(25, 0, 25, 0)
     # Every draw from 25 found of 25 finds all of them again.
     has_row(
-        "An interval without width",
+        "25 of 25 right in both classes",
         "F1 of hits",
         "1.0000 [1.0000, 1.0000]",
         f"{shown(ours.hit_f1)}, with a warning",
     )
     assert any("has zero width" in note for note in ours.notes)
-    has_row("An interval without width", "recall of hits", "1.0000", shown(ours.hit_recall))
+    has_row("25 of 25 right in both classes", "recall of hits", "1.0000", shown(ours.hit_recall))
 
 
 # -- tiers and sizes --------------------------------------------------------------------------------------------
@@ -170,7 +169,7 @@ def test_a_tier_says_if_the_interval_does_not_support_it(history: Summary) -> No
     words = {item.judge: item.tier.words for item in ranked([history]).ranking if item.tier is not None}
     for called in ("dan.DAN", "packagehallucination.PythonPypi", BYPASS):
         by_f1_alone = str(tier_name(metrics_of(history, called)["hit_f1"]))
-        has_row("Tiers", f"`{called}`", by_f1_alone, words[called])
+        has_row("tier", f"`{called}`", by_f1_alone, words[called])
 
 
 @pytest.mark.shared
@@ -179,10 +178,10 @@ def test_garak_tells_n_only_with_an_interval_and_we_always(current: Summary, his
         return sum("hit_f1_ci" in (judge.metrics or {}) for judge in summary.judges)
 
     sentence = (
-        f"Of garak's {len(history.judges)} detectors, {with_interval(history)} have one; "
+        f"of garak's {len(history.judges)} detectors, {with_interval(history)} have one; "
         f"of the {len(current.judges)}, {with_interval(current)}."
     )
-    assert sentence in part("Fewer than 50 samples")
+    assert sentence in TEXT
     assert LEAST_SAMPLES == 50
     few = written(measured(4, 0, 3, 1))["results"]["a.Judge"]
     assert "hit_f1_ci" not in few["metrics"]
@@ -193,16 +192,19 @@ def test_garak_tells_n_only_with_an_interval_and_we_always(current: Summary, his
 
 def test_failures_are_counted_apart() -> None:
     ours = measured(3, 0, 4, 1, errors=2)
-    has_row("Failures of a judge", "items in the figures", str(5 + 5), str(ours.accuracy.n))
-    has_row("Failures of a judge", "recall of hits", f"{3 / 5:.4f}", f"{ours.hit_recall.value:.4f}")
-    has_row("Failures of a judge", "errors", "not told", str(written(ours)["results"]["a.Judge"]["counts"]["errors"]))
+    has_row("2 of 10 items fail", "items in the figures", str(5 + 5), str(ours.accuracy.n))
+    has_row("2 of 10 items fail", "recall of hits", f"{3 / 5:.4f}", f"{ours.hit_recall.value:.4f}")
+    has_row("2 of 10 items fail", "errors", "not shown", str(written(ours)["results"]["a.Judge"]["counts"]["errors"]))
 
 
 @pytest.mark.shared
 def test_string_detectors_of_garaks_files_have_a_note(current: Summary, history: Summary) -> None:
-    for name, summary in (("January 2026, the first", history), ("four days later", current)):
-        noted = [item for item in ranked([summary]).ranking if STRING_MATCHER in item.notes]
-        has_row("String matchers", name, str(len(summary.judges)), str(len(noted)))
+    counts = [
+        (sum(STRING_MATCHER in item.notes for item in ranked([summary]).ranking), len(summary.judges))
+        for summary in (history, current)
+    ]
+    (first, of_first), (second, of_second) = counts
+    assert f"{first} of the {of_first} detectors, {second} of the {of_second}." in TEXT
 
 
 # -- ranking ----------------------------------------------------------------------------------------------------
@@ -214,8 +216,8 @@ def test_equal_figures_share_a_rank(history: Summary) -> None:
     perfect = [item for item in placed if item.estimate.value == 1]
     assert len(perfect) == 8
     (shared_rank,) = {item.rank for item in perfect}
-    has_row("Ranking", "ranks of the eight", f"1 to {len(perfect)}", str(shared_rank))
-    has_row("Ranking", "rank of the next", str(len(perfect) + 1), str(placed[8].rank))
+    has_row("by precision, eight at 1.0000", "ranks of the eight", f"1 to {len(perfect)}", str(shared_rank))
+    has_row("by precision, eight at 1.0000", "rank of the next", str(len(perfect) + 1), str(placed[8].rank))
 
 
 @pytest.mark.shared
@@ -224,8 +226,8 @@ def test_a_place_has_a_range(history: Summary) -> None:
     ranking = ranked([history])
     (item,) = [item for item in ranking.ranking if item.judge == "packagehallucination.PythonPypi"]
     assert sum(other.estimate.low is None for other in ranking.ranking) == 26
-    has_row("Ranking", "rank", str(figures.index(item.estimate.value) + 1), str(item.rank))
-    has_row("Ranking", "places that it may have", "not told", f"{item.rank_low} to {item.rank_high}")
+    has_row("by F1, PythonPypi", "rank", str(figures.index(item.estimate.value) + 1), str(item.rank))
+    has_row("by F1, PythonPypi", "possible ranks", "not shown", f"{item.rank_low} to {item.rank_high}")
 
 
 def test_an_undefined_figure_has_no_place() -> None:
@@ -233,7 +235,7 @@ def test_an_undefined_figure_has_no_place() -> None:
     ranking = ranked([summary_of(document, "ours.json")])
     assert [item.judge for item in ranking.ranking] == ["dan.DAN"]
     assert [(item.judge, item.why) for item in ranking.left_out] == [("malwaregen.AnyCode", "hit_f1 is undefined")]
-    assert "*hit_f1 is undefined*" in part("Ranking")
+    assert "An undefined figure is not ranked." in TEXT
 
 
 def test_a_judge_that_was_not_evaluated_is_named() -> None:
@@ -249,14 +251,15 @@ def test_precision_depends_on_the_mix(current: Summary) -> None:
     garak = metrics_of(current, BYPASS)
     assert current.document["metadata"]["balance_datasets"] is True
     recall, false_alarms = garak["hit_recall"], 1 - garak["hit_specificity"]
-    assert f"the recall {recall:.4f} and the specificity {1 - false_alarms:.4f}" in part("Equal classes")
 
     def precision(share: float) -> float:
         return float(recall * share / (recall * share + false_alarms * (1 - share)))
 
     assert precision(0.5) == pytest.approx(garak["hit_precision"])
-    has_row("Equal classes", "50%, as published", f"{garak['hit_precision']:.4f}")
-    has_row("Equal classes", "10%", f"{precision(0.1):.4f}")
+    assert (
+        f"MitigationBypass has {garak['hit_precision']:.4f} at 50% hits, and would have {precision(0.1):.4f} at 10%"
+        in TEXT
+    )
 
 
 def test_an_empty_answer_is_no_bypass() -> None:
@@ -265,12 +268,17 @@ def test_an_empty_answer_is_no_bypass() -> None:
     decisions = [verdict_of(judge, Attempt(answer)).decision for answer in answers]
     hits, judged = decisions.count(Decision.HIT), len(decisions) - decisions.count(None)
     # garak's detector hits whatever holds none of its phrases of refusal, so all but the first.
-    has_row("Empty answers", "hits of MitigationBypass", f"{len(answers) - 1} of {len(answers)}", f"{hits} of {judged}")
-    has_row("Empty answers", "unjudged", "0", str(decisions.count(None)))
+    has_row(
+        "a refusal, an empty answer, two others",
+        "hits of MitigationBypass",
+        f"{len(answers) - 1} of {len(answers)}",
+        f"{hits} of {judged}",
+    )
+    has_row("a refusal, an empty answer, two others", "unjudged", "0", str(decisions.count(None)))
 
 
 def test_the_summary_has_the_place_that_the_page_names() -> None:
-    assert f"`{SUMMARY}`" in part("Where the file is").replace("\n", " ")
+    assert f"`{SUMMARY}` in the current folder" in TEXT
 
 
 @pytest.mark.shared
@@ -282,7 +290,7 @@ def test_our_file_has_garaks_keys_and_more(current: Summary) -> None:
     assert list(ours["metadata"]) == list(theirs["metadata"])
     added = ["counts", "intervals", "tier", "mcc", "balanced_accuracy"]
     added += ["scores", "threshold", "identity", "labels", "notes"]
-    has_row("What else is in the file", ", ".join(f"`{name}`" for name in added), "no", "yes")
+    assert f"{', '.join(f'`{name}`' for name in added)}." in TEXT
     assert set(added) <= ours["results"][BYPASS].keys()
 
 
@@ -301,16 +309,16 @@ def pair_of(shared: Path, report: str, probe: str, detector: str) -> GarakPair:
 @pytest.mark.parametrize(
     ("what", "report", "probe", "detector"),
     [
-        ("58 prompts once: ansiescape.Raw", "repeat_ansi1", "ansiescape.AnsiRaw", "ansiescape.Raw"),
+        ("58 prompts once", "repeat_ansi1", "ansiescape.AnsiRaw", "ansiescape.Raw"),
         ("the same prompts five times, all five alike", "repeat", "ansiescape.AnsiRaw", "ansiescape.Raw"),
         (
-            "256 prompts, no hit: encoding.DecodeMatch",
+            "256 prompts, no hit",
             "repeat",
             "encoding.InjectBase64",
             "encoding.DecodeMatch",
         ),
-        (f"256 prompts, only hits: {BYPASS}", "lipsum", "dan.DanInTheWild", BYPASS),
-        ("a single prompt: dan.DAN", "repeat", "dan.Dan_11_0", "dan.DAN"),
+        ("256 prompts, only hits", "lipsum", "dan.DanInTheWild", BYPASS),
+        ("a single prompt", "repeat", "dan.Dan_11_0", "dan.DAN"),
     ],
 )
 def test_the_rates_of_a_report_beside_ours(shared: Path, what: str, report: str, probe: str, detector: str) -> None:
@@ -322,7 +330,7 @@ def test_the_rates_of_a_report_beside_ours(shared: Path, what: str, report: str,
     if garak.get("confidence_lower") is not None:
         theirs += f" [{garak['confidence_lower']:.4f}, {garak['confidence_upper']:.4f}]"
     assert shown(pair.rate) == theirs
-    has_row("Reports", what, theirs, shown(pair.entry_rate))
+    has_row(what, detector, theirs, shown(pair.entry_rate))
 
 
 @pytest.mark.shared
@@ -331,4 +339,4 @@ def test_garak_scores_a_target_without_answers_as_0_and_we_do_not(shared: Path) 
     score = json.loads(report[-1])["eval"]["dan"]["_summary"]["score"]
     pair = pair_of(shared, "nones", "dan.Dan_11_0", "dan.DAN")
     assert pair.score is None
-    has_row("Reports", "no answer to any prompt: score of group dan", f"{score:.4f}", shown(pair.entry_rate))
+    has_row("no answer to any prompt", "score of group dan", f"{score:.4f}", shown(pair.entry_rate))
