@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,11 +58,10 @@ def page() -> str:
     parsers = list(commands(build_in_full()))
     rows = {parser.prog: list(_rows(parser)) for parser in parsers}
     shared = _shared(rows)
-    parts = [HEAD, "## Commands", "", "| command | does |", "|---|---|", *_overview(parsers[0]), ""]
-    parts += ["## Shared options", ""]
+    described = [parser for parser in parsers if rows[parser.prog] or not _has_commands(parser)]
+    parts = [HEAD, *_overview(parser for parser in described if not _has_commands(parser)), "", "## Shared options", ""]
     for group, own in shared.items():
         parts += [f"### {_title(group)}", "", TABLE, *(_line(row.word, row.meaning) for row in own), ""]
-    described = [parser for parser in parsers if rows[parser.prog] or not _has_commands(parser)]
     return "\n".join([*parts, *(_section(parser, rows[parser.prog], shared) for parser in described)])
 
 
@@ -88,15 +88,16 @@ def _shared(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     return groups
 
 
-def _overview(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield a line for every command that does something."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for choice in action._choices_actions:
-                child = action.choices[choice.dest]
-                below = list(_overview(child))
-                link = f"[{child.prog.removeprefix('faircount ')}](#{child.prog.replace(' ', '-')})"
-                yield from below or [_line(link, parser._get_formatter()._expand_help(choice))]
+def _overview(parsers: Iterable[argparse.ArgumentParser]) -> Iterator[str]:
+    """Yield a line of links for the commands of each noun, and one for the others."""
+    names = [parser.prog.split()[1:] for parser in parsers]
+    for noun, group in groupby(sorted(names, key=lambda name: name[0] if len(name) > 1 else ""), key=_noun):
+        links = (f"[{name[-1]}](#{'-'.join(['faircount', *name])})" for name in group)
+        yield f"- {noun}{', '.join(links)}"
+
+
+def _noun(name: Sequence[str]) -> str:
+    return f"`{name[0]}` " if len(name) > 1 else ""
 
 
 def _section(parser: argparse.ArgumentParser, rows: Sequence[Row], shared: Mapping[str, Sequence[Row]]) -> str:
