@@ -77,7 +77,7 @@ _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
 def open_results(*paths: str | os.PathLike[str], progress: Progress = lambda _: None, **keywords: Any) -> ResultSet:
     """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context.
 
-    Options say how files are read: `definition`, `guardrail_success`, `policy_blocks`, `max_line`, `cache`, `aim`,
+    Options for reading: `definition`, `guardrail_success`, `policy_blocks`, `max_line`, `cache`, `aim`,
     `format`, `map` and `success_threshold`.
     """
     options = reading_options(keywords)
@@ -316,7 +316,7 @@ class ResultSet:
         offset: int = 0,
         limit: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Return rows: what Faircount says of each, then its fields, with lists and objects as they are.
+        """Return rows: what Faircount computed for each, then its fields, with lists and objects unchanged.
 
         `sort` names outcome, file, line, attempts, response_time or a facet, with - before it for the reverse.
         """

@@ -82,7 +82,7 @@ def convert_to_excel(
 ) -> WrittenRows:
     """Write a workbook with the rows, the analysis with charts, and the findings.
 
-    Options are the fields of `ExcelOptions` and `Workbook`. `command` is what the workbook says it was made with.
+    Options are the fields of `ExcelOptions` and `Workbook`. `command` is the command line that the workbook shows.
     """
     asked, place = options_from(keywords, ExcelOptions, Workbook, given=options)
     rows = ExportOptions(

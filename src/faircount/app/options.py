@@ -215,7 +215,7 @@ class LabelSheet(NewFileOptions, frozen=True, kw_only=True):
 
 AnyPath = str | os.PathLike[str]
 Notice = Callable[[str], None]
-"""Is called with a sentence that the user should know and no error says."""
+"""Called with a message for the user that is not an error."""
 _START_OF_A_PAGE = 4096
 _LONGEST_RUN = 80
 _COMPRESSED, _RECORDS = (".gz", ".zst"), (".jsonl", ".json")

@@ -72,7 +72,7 @@ def rejudge(
     notice: Notice = ignore,
     **keywords: Any,
 ) -> RejudgeResult:
-    """Judge recorded responses again; the rows go to a new file beside the input. `progress` hears of every verdict.
+    """Judge recorded responses again; the rows go to a new file next to the input. `progress` is called per verdict.
 
     Options are the fields of `RejudgeOptions`, `RejudgeFiles` and `Models`: `rejudge(file, judge="not(refusal)")`.
     """

@@ -70,7 +70,7 @@ def analyze(
 ) -> AnalysisSet:
     """Analyse result files: one analysis each in the order given, or one over all with `combine`.
 
-    Options are the fields of `AnalyzeOptions`. `progress` hears how many more bytes of the files were read. `engine` is
+    Options are the fields of `AnalyzeOptions`. `progress` is called with the number of further bytes read. `engine` is
     a Spark session whose cluster does the work; without it, this machine does.
     """
     from faircount.analysis.analyze import analyze_files
@@ -132,7 +132,7 @@ def gate(
 ) -> tuple[GateResult, ...]:
     """Judge conditions such as 'asr > 5%' on analyses and a comparison; a condition that holds is a failed gate.
 
-    A gate is decided only if it is so whatever errors and unjudged entries would have been, unless they are ignored.
+    Unless errors and unjudged entries are ignored, a gate is decided only if both extremes (all, none succeeded) agree.
     """
     from faircount.analysis.gates.expression import parse
     from faircount.analysis.gates.judge import judge, subjects_of

@@ -55,7 +55,7 @@ class ChatClient:
         self._prices = Prices(settings.prices)
         self._cache = AnswerCache(settings.cache) if settings.cache else None
         self._provider = find_provider(settings.provider)
-        # Made now, so that a missing key is told before any work begins; the first event loop takes it.
+        # Made now, so that a missing key is reported before any work begins; the first event loop takes it.
         self._spare: Provider | None = self._provider(settings)
         self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
         self._of_the_parent: object = None

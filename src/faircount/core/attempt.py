@@ -33,8 +33,8 @@ class Expected(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """One request to a target and its answer, as a judge sees them.
 
-    `response` is None where there was no answer; an empty answer is the empty text. `notes` is what the record says
-    for its judge alone, such as "judge_args", and whatever another tool's judges need, such as "triggers".
+    `response` is None where there was no answer; an empty answer is the empty text. `notes` has what
+    the record holds for judges, such as "judge_args" or, for another tool's judges, "triggers".
     """
 
     response: str | None

@@ -40,7 +40,7 @@ class Outcome(enum.StrEnum):
 
 
 class Severity(enum.StrEnum):
-    """How much a finding weighs: an error or warning changes how far the numbers can be trusted."""
+    """How serious a finding is: errors and warnings affect how far the numbers can be trusted."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -120,7 +120,7 @@ class Source(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A coded doubt about the data: how many, where, and what it does to the numbers."""
+    """A problem with the data: its code, how often, where, and its effect on the numbers."""
 
     code: str
     severity: Severity
@@ -724,7 +724,7 @@ class Analysis(Struct, frozen=True, kw_only=True):
     retries: Retries | None = None
     findings: tuple[Finding, ...]
     limits: tuple[str, ...] = ()
-    """What the numbers cannot tell."""
+    """Limits of the numbers."""
 
 
 class Analyses(Document, frozen=True, kw_only=True):

@@ -62,7 +62,7 @@ class Usage(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """What one judge said of one attempt.
 
-    `decision` is None where there is none: the attempt is unjudged, never a pass, and `error` says why. `score` is
+    A `decision` of None means unjudged, never a pass; `error` has the reason. `score` is
     between 0 and 1, more for more of a hit; None where a judge has no degrees. A metric's score is on its own scale.
     `usage` is what the verdict cost, `judge` who gave it and `at` when, in ISO 8601, where that is recorded.
     """

@@ -30,8 +30,8 @@ _LONGEST_ERROR = 300
 class Judge:
     """What every judge is.
 
-    A class of judges says what it is called (`name`, in the form `module.Name`), what a hit means (`looks_for`), and
-    which `version` of its rules it follows; the number goes up with every change that could change a verdict. Its
+    A class of judges has a `name` in the form `module.Name`, a description of a hit (`looks_for`), and the `version` of
+    its rules, which goes up with every change that could change a verdict. Its
     `__init__` takes parameters as keywords, each with a default where one makes sense, refuses wrong ones with
     `UsageError`, and hands them to `super().__init__` as they are to be written down: plain data.
     """
@@ -60,7 +60,7 @@ class Judge:
 
     @property
     def prompt(self) -> str | None:
-        """What a model is told, for judges that ask one."""
+        """The prompt for the model, for judges that ask one."""
         return None
 
     @property
@@ -73,7 +73,7 @@ class Judge:
         return ()
 
     def ready(self) -> None:
-        """Raise UsageError where the judge could decide nothing at all: a key that is missing, say."""
+        """Raise UsageError if the judge could not decide anything, such as when a key is missing."""
 
     def decide(self, attempt: Attempt) -> Verdict:
         """Return the verdict on an attempt. What is raised here leaves the attempt unjudged."""

@@ -131,7 +131,7 @@ class Questioner:
         self._client = client
 
     def ready(self) -> None:
-        """Make the client now: a missing key is told before any work begins."""
+        """Make the client now, so that a missing key is reported before any work begins."""
         self._client_made()
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class ModelJudge(Judge):
         self._questioner.ask_with(client)
 
     def ready(self) -> None:
-        """Make the client now, so that a missing key is told before any work begins."""
+        """Make the client now, so that a missing key is reported before any work begins."""
         self._questioner.ready()
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class RunListener:
     """Called with how runs go, and does nothing about it; subclass it to show something."""
 
     def notice(self, sentence: str) -> None:
-        """Called with something that the user should know and no error says."""
+        """Called with a message for the user that is not an error."""
 
     def begin(self, journal: str, *, entries: bool) -> None:
         """Called when requests are about to be sent, and whether entries of a dataset are counted or attempts."""
@@ -148,7 +148,7 @@ def run(
 
     Options are the fields of `RunOptions` and `JournalOptions`: `run("tests", target="simulated", concurrency=16)`.
     With `ignore_errors`, the rule of `stop_when` counts errors and unjudged entries as failures; otherwise it must
-    hold whatever they would have been.
+    hold whether they all succeeded or none did.
     """
     what, where = options_from({"paths": paths or None, **keywords}, RunOptions, JournalOptions, given=options)
     prepared = prepare(what, where, ignore_errors=ignore_errors, listener=listener)

@@ -58,9 +58,9 @@ def cluster_wilson(
     SE = √(G/(G-1)·Σ(s_g - p·m_g)²)/n, the design effect is the largest of SE²/(p(1-p)/n), of `correlation_floor` and
     of 1; effective n = n/design effect, and the critical value is Student's with G-1 degrees of freedom. Where few
     families succeed, SE cannot see how alike variants are (one success gives a design effect of 1 whatever the truth),
-    and the floor stands in. The upper limit is never below the one that the same families have without any success, and
-    the lower never above the one without any failure. One family gives a value and no interval, no unit at all an
-    undefined one. `times` says how many families there are of each kind; without it, one.
+    and the floor is used instead. The upper limit is never below the one that the same families have without any
+    success, and the lower never above the one without any failure. One family gives a value and no interval, no unit
+    at all an undefined one. `times` is the number of families of each kind (1).
     """
     families = _families(successes, sizes, times)
     check_level(level)

@@ -73,7 +73,7 @@ class Design(Struct, frozen=True):
     """How entries depend on each other (independent, or in families); and the level of intervals.
 
     Counts are given for each family, with `times` for how many families have them. Where no family has two units each
-    counts for itself. Units of a single family tell of its variants and of nothing else: within it they are
+    counts for itself. Units of a single family describe only its variants: within it they are
     independent. Groups are compared inside families, which are their strata.
     """
 

@@ -32,7 +32,7 @@ def counts_from_shares(n: int, accuracy: float, precision: float, recall: float)
     """Return tp, fn, tn and fp from published shares and sample sizes.
 
     The three shares and the sum determine the four counts: hits = n (1 - a) / (1 - r + r (1 - p) / p), tp = r hits,
-    fp = tp (1 - p) / p. None where they do not: nothing is wrong, so that the classes cannot be told apart, or the
+    fp = tp (1 - p) / p. None where they do not: nothing is wrong, so that the classes cannot be distinguished, or the
     counts are not whole numbers, as with averages over trials.
     """
     if not (0 < precision <= 1 and 0 < recall <= 1 and 0 <= accuracy < 1 and n > 0):

@@ -346,7 +346,7 @@ def labelled_rate(
     """Estimate the rate from labels drawn at random; by `ppi_mean`, tuned, or by the labels alone when few.
 
     With fewer than five labels of one kind the tuned weight rests on too little (its 95% interval covers 86% at a true
-    rate of 2% with 100 labels), so Wilson's interval of the labels stands in; the method of the estimate says which.
+    rate of 2% with 100 labels), so Wilson's interval of the labels is used; `method` shows which.
     """
     if _labels_stand_alone(labels, unlabelled):
         return labels_only(labels, unit=unit, level=level)

@@ -299,7 +299,7 @@ def sample_size_unpaired(
     """
     _check_rates(rate_a, rate_b)
     if rate_a == rate_b:
-        raise ValueError("two equal rates cannot be told apart by any number of entries")
+        raise ValueError("no number of entries can distinguish two equal rates")
     z_alpha, z_beta = _critical_values(alpha, power)
     if degrees is not None:
         z_alpha = student_critical_value(1 - alpha, degrees)

@@ -33,7 +33,7 @@ T = TypeVar("T", bound=Data)
 
 # A StrEnum would be printed differently: REBEL's prints as RoleEnum.user.
 class RoleEnum(str, enum.Enum):  # noqa: UP042
-    """Who says a message."""
+    """The author of a message."""
 
     user = "user"
     assistant = "assistant"
@@ -192,7 +192,7 @@ class APIClient(abc.ABC):
 
 
 class GuardrailTriggered(Exception):
-    """A guardrail stopped the request or the answer. `categories` are what it found, as far as it says.
+    """A guardrail stopped the request or the answer. `categories` are what it found, if it reports that.
 
     Categories may be given as names, or as a mapping of names to something true.
     """
@@ -290,7 +290,7 @@ class RetryAggregationStrategy(str, enum.Enum):  # noqa: UP042
 
 
 class RetryParams(Data):
-    """How often a case is tried (every time, whatever comes back), and how one result is made of that."""
+    """How often a case is tried, always in full, and how its attempts are combined into one result."""
 
     count: int
     aggregation_strategy: str | None = RetryAggregationStrategy.MEAN

@@ -48,7 +48,7 @@ class EvaluationVerdict(str, enum.Enum):  # noqa: UP042
 
 
 class EvaluationResult(Data):
-    """What a metric says of one answer. The score is on the metric's own scale, and may be NaN or infinite."""
+    """A metric's result for one answer. The score is on the metric's own scale, and may be NaN or infinite."""
 
     score: float
     verdict: str
@@ -80,8 +80,8 @@ def evaluation_verdict(value: Any) -> EvaluationVerdict:
 class Metric(Declared, abc.ABC):
     """What all metrics are: a class with `measure`, and fields that its annotations declare.
 
-    Fields are given by keyword, as in `LetterCount(letter="r")`; defaults stand in the class, and one that can be
-    changed (a list, say) is copied for every metric. A class may have an `__init__` of its own instead. `measure` may
+    Fields are given by keyword, as in `LetterCount(letter="r")`; defaults are set in the class, and a mutable
+    one, such as a list, is copied for every metric. A class may have an `__init__` of its own instead. `measure` may
     be a coroutine function.
     """
 
@@ -209,7 +209,7 @@ class JudgeMetric(Metric):
         return any(part.waits or not is_our_own(part) for part in every_part(self.judge))
 
     def ready(self) -> None:
-        """Let the judge say now what it lacks."""
+        """Raise UsageError now if the judge lacks something."""
         self.judge.ready()
 
     def close(self) -> None:
@@ -273,7 +273,7 @@ class CosineSimilarityToolCallDistance(ToolCallDistance):
     """Compares calls of the same function argument by argument, by the angle between the encoded texts.
 
     An argument that only one call has counts 0. `aggregation_method` makes one number of all arguments: mean, min or
-    max. An encoder that fails is an error of the metric; REBEL compares the texts in that case, and does not tell.
+    max. An encoder that fails is an error of the metric; REBEL then compares the texts without saying so.
     """
 
     encoder: Any

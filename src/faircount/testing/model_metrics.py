@@ -38,7 +38,7 @@ _environment = threading.Lock()
 class OpenAIClientWrapper:
     """A model behind an OpenAI-compatible server, named by a dictionary.
 
-    `model` is needed. `base_url` is OpenAI's unless it is given, and the key stands in `api_key` or in the environment
+    `model` is needed. `base_url` is OpenAI's unless it is given, and the key is in `api_key` or in the environment
     variable `api_key_env` (OPENAI_API_KEY unless given). `temperature`, `max_tokens` and `timeout` are sent or kept
     where they are given.
     """
@@ -259,7 +259,7 @@ class ContextualFScore(Metric):
         return "Contextual F-score"
 
     def ready(self) -> None:
-        """Make the client now: a missing key is told before any work begins."""
+        """Make the client now, so that a missing key is reported before any work begins."""
         self._judge.ask_with(self.model.client())
 
     def close(self) -> None:
@@ -312,7 +312,7 @@ class OpenAIClientLLM(DeepEvalModel):
         super().__init__(config["model"], self._wrapper.client, {"temperature": self._wrapper.temperature})
 
     def ready(self) -> None:
-        """Make the client now: a missing key is told before any work begins."""
+        """Make the client now, so that a missing key is reported before any work begins."""
         self._wrapper.client()
 
     def close(self) -> None:
@@ -355,7 +355,7 @@ class DeepevalMetric(Metric):
         return JudgedResult(score=metric.score, verdict=verdict, reason=metric.reason, usage=usage)
 
     def ready(self) -> None:
-        """Let the model say now what it lacks."""
+        """Raise UsageError now if the model lacks something."""
         self.judge_llm.ready()
 
     def close(self) -> None:

@@ -271,7 +271,7 @@ class Comparison(Document, frozen=True, kw_only=True):
     """Files that hold the same bytes as another before them, with that one."""
     findings: tuple[Finding, ...] = ()
     limits: tuple[str, ...] = ()
-    """What the numbers cannot tell."""
+    """Limits of the numbers."""
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Result files in a notebook: `read` names them, and what it returns answers questions about their rows.
 
 Nothing is read before it is asked for, and nothing stays open afterwards: every question reads the files again, large
-ones through the cache. So a `Results` costs nothing, and tells of the files as they are now.
+ones through the cache. So a `Results` costs nothing, and always reflects the current files.
 
 A notebook shows an analysis as a page would, a terminal as the command line does. In a notebook it is a piece of HTML
 among other outputs: scoped, inert, readable without its style. Every text is escaped by the one function that makes
@@ -69,7 +69,7 @@ Columns = Sequence[str] | None
 def read(*paths: str | os.PathLike[str], **keywords: Any) -> Results:
     """Return the results in files, folders and globs. Names are looked up now, files are read when they are needed.
 
-    Options say how, as for `open_results`.
+    Options are those of `open_results`.
     """
     options = reading_options(keywords)
     files = files_of(paths, options)
@@ -101,7 +101,7 @@ class Results:
     def summary(self, **options: Any) -> Summary:
         """Return the analysis of all files together, made of the chosen rows alone; it shows itself in a notebook.
 
-        Options are those of `results analyze` that say what to count and what to show: `by`, `level`, `evidence` …
+        Options are those of `results analyze` for counting and display: `by`, `level`, `evidence` …
         """
         if any("outcome" in query.computed for query in self._queries):
             raise UsageError(
@@ -120,7 +120,7 @@ class Results:
     # -- rows and entries ----------------------------------------------------------------------------------------
 
     def rows(self, columns: Columns = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows: what Faircount says of each, then its fields, with lists and objects as they are."""
+        """Yield the rows: what Faircount computed for each, then its fields, with lists and objects unchanged."""
         with self._table(columns, entries=False) as table:
             yield from table.dicts()
             table.warn()

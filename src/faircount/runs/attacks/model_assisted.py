@@ -123,7 +123,7 @@ class ModelAssistedAttack(BuiltInAttack):
         return options if self.attacker is None else {**options, "chat": self.attacker.chat}
 
     def ready(self) -> None:
-        """Make the client now, so that a missing key is told before any work begins."""
+        """Make the client now, so that a missing key is reported before any work begins."""
         if self.attacker is not None:
             self.attacker.ready()
 
