@@ -10,16 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
-from tools import cli_reference, statistics_reference
+from tools import cli_reference, findings_page, statistics_reference
 
 import faircount
 from faircount import stats
 from faircount.app.cli import main
 from faircount.app.cli.commands import build_in_full
-from faircount.core import REGISTER
+from faircount.core import REGISTER, explanations
 from faircount.readers import FOLDER_VARIABLE
 from tests.conftest import some
 from tests.console_blocks import Shown, matches, shown_commands
@@ -130,34 +131,33 @@ def test_the_readme_is_short_and_shows_a_picture_early() -> None:
     assert any(line.startswith("![") for line in lines[:15])
 
 
-@pytest.mark.parametrize("code", REGISTER)
-def test_every_finding_has_a_page_with_cause_effect_and_remedy(code: str) -> None:
-    page = (DOCS / "findings" / f"{code}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {code}: {REGISTER[code].title}\n")
-    assert f"\nSeverity: {REGISTER[code].severity.value}\n" in page
-    for heading in ("## Cause", "## Effect on the numbers", "## Remedy"):
-        body = page.split(f"{heading}\n", 1)[1].split("\n## ")[0]
-        assert len(body.split()) >= 8, f"{code} {heading}"
+def test_the_page_of_findings_is_up_to_date() -> None:
+    assert findings_page.PAGE.read_text(encoding="utf-8") == findings_page.page(), "run python -m tools.findings_page"
 
 
-FINDINGS = sorted((DOCS / "findings").glob("F*.md"))
-FINDINGS_WITH_EXAMPLES = [page for page in FINDINGS if "## Example" in page.read_text(encoding="utf-8")]
+def test_every_finding_is_explained_with_cause_effect_and_remedy() -> None:
+    assert list(explanations()) == list(REGISTER)
+    for code, explanation in explanations().items():
+        for text in (explanation.cause, explanation.effect, explanation.remedy):
+            assert len(text.split()) >= 3 and text[0] == text[0].upper() and text.endswith("."), (code, text)
 
 
-@pytest.mark.parametrize("page", FINDINGS_WITH_EXAMPLES, ids=lambda page: str(page.stem))
-def test_the_example_of_a_finding_raises_it(page: Path, tmp_path: Path) -> None:
-    example = page.read_text(encoding="utf-8").split("## Example", 1)[1]
-    (rows,) = re.findall(r"```json\n(.*?)```", example, re.DOTALL)
-    (claimed,) = re.findall(r"```text\n(.*?)```", example, re.DOTALL)
-    (tmp_path / "results_example.jsonl").write_text(rows, encoding="utf-8")
+def test_every_finding_has_a_heading_that_links_can_name() -> None:
+    text = findings_page.PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(REGISTER)
+    for code, kind in REGISTER.items():
+        assert f"\n## {code}\n\n**{kind.title[0].upper()}{kind.title[1:]}** ({kind.severity.value})\n" in text
+
+
+EXAMPLES = tomllib.loads((ROOT / "tests" / "data" / "finding_examples.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_rows_raise_the_finding_of_the_example(code: str, tmp_path: Path) -> None:
+    (tmp_path / "results_example.jsonl").write_text(EXAMPLES[code]["rows"], encoding="utf-8")
     printed = "\n".join(run(Shown("faircount results analyze results_example.jsonl", ()), tmp_path))
-    assert page.stem in claimed
-    assert claimed.rstrip() in printed
-
-
-def test_the_index_of_findings_links_every_page() -> None:
-    index = (DOCS / "findings" / "index.md").read_text(encoding="utf-8")
-    assert {code for code in REGISTER if f"({code}.md)" not in index} == set()
+    assert code in EXAMPLES[code]["printed"]
+    assert EXAMPLES[code]["printed"].rstrip() in printed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

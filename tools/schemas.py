@@ -19,6 +19,7 @@ from faircount.analysis.catalogue import Attacks, AttackTrial, Judges, JudgeTria
 from faircount.analysis.check import Checks
 from faircount.analysis.compare.model import Comparison
 from faircount.analysis.dataset_comparison import DatasetComparison
+from faircount.analysis.explain import ExplainedFindings
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.ranking import Ranking
 from faircount.analysis.power import Power
@@ -47,6 +48,7 @@ DOCUMENTS: dict[type[Document], str] = {
     AttackTrial: "faircount attacks try",
     Targets: "faircount targets list",
     TargetTrial: "faircount targets try",
+    ExplainedFindings: "faircount explain",
 }
 """Each document, and the command that writes it with `--output-format json`."""
 

@@ -10,6 +10,7 @@ from faircount.core.errors import InputError as InputError
 from faircount.core.errors import UsageError as UsageError
 from faircount.core.findings import REGISTER as REGISTER
 from faircount.core.findings import Notes as Notes
+from faircount.core.findings import explanations as explanations
 from faircount.core.model import AgainstRest as AgainstRest
 from faircount.core.model import Analysis as Analysis
 from faircount.core.model import Document as Document

@@ -1,16 +1,21 @@
-"""The register of findings: every code Faircount can raise, how much it weighs, and its one-line meaning.
+"""The register of findings: every code Faircount can raise, its severity and its title. Codes are never reused.
 
-Each code has a page `docs/findings/<code>.md` with cause, effect on the numbers and remedy. Codes are never reused.
+What each code means is in `findings.toml`, which is read when it is asked for: its cause, its effect on the numbers and
+the remedy. `docs/findings.md` is generated from both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
 
 from faircount.core.model import Finding, Severity
 
+DATA = Path(__file__).with_name("findings.toml")
 _PLACES_SHOWN = 3
 EXAMPLES_KEPT = 20
 DAMAGE = ("F001", "F002")
@@ -22,6 +27,14 @@ class FindingKind(Struct, frozen=True):
 
     severity: Severity
     title: str
+
+
+class Explanation(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a finding means, in Markdown; links are relative to `docs/`."""
+
+    cause: str
+    effect: str
+    remedy: str
 
 
 _E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
@@ -85,6 +98,14 @@ REGISTER: dict[str, FindingKind] = {
     "F056": FindingKind(_W, "blocked answers that the tool counts as verdicts"),
     "F057": FindingKind(_W, "results without the records behind them"),
 }
+
+
+@cache
+def explanations() -> Mapping[str, Explanation]:
+    """Return what each registered finding means, in the order of the codes."""
+    import tomllib
+
+    return msgspec.convert(tomllib.loads(DATA.read_text(encoding="utf-8")), dict[str, Explanation])
 
 
 def finding(code: str, count: int, message: str, where: Iterable[str] = ()) -> Finding:

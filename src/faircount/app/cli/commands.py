@@ -347,6 +347,15 @@ OTHERS = (
         ),
     ),
     Command(
+        "explain",
+        "explain the code of a finding: its cause, its effect on the numbers, and the remedy",
+        "Explain findings by their codes: the cause, the effect on the numbers, and the remedy. Without a\n"
+        "code, list all findings with their severity.",
+        "faircount.app.cli.results:explain",
+        (_PARTS + "FindingCodes", _OUTPUT),
+        ("faircount explain F015", "faircount explain f001 f002 --output-format json"),
+    ),
+    Command(
         "demo",
         "generate sample results offline, analyse them, and suggest next steps",
         "Generate sample results from simulated targets, offline; analyse them, and suggest next steps.",

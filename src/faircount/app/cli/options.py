@@ -188,6 +188,15 @@ class Details(Options, frozen=True, kw_only=True):
     details: Annotated[bool, Option("show every file in full, even if there are more than three", "display")] = False
 
 
+class FindingCodes(Options, frozen=True, kw_only=True):
+    """Which findings to explain."""
+
+    codes: Annotated[
+        tuple[str, ...],
+        Option("code of a finding, such as F015; without one, list all", metavar="CODE", positional=True),
+    ] = ()
+
+
 class Demo(Options, frozen=True, kw_only=True):
     """Options of `demo`."""
 

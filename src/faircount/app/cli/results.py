@@ -29,6 +29,7 @@ from faircount.app.cli.options import (
     DatasetName,
     Details,
     EntryId,
+    FindingCodes,
     Gates,
     Output,
     PageOutput,
@@ -137,6 +138,14 @@ def _evidence(options: AnalyzeOptions, output: Output) -> tuple[tuple[str, int],
     if output.format == "json":
         raise UsageError("--evidence does not work with json; choose console, markdown or html")
     return options.evidence
+
+
+def explain(asked: FindingCodes, _: Output) -> CommandResult:
+    """Run `explain`."""
+    from faircount.analysis.explain import as_report
+    from faircount.analysis.explain import explain as call
+
+    return CommandResult(report=as_report(call(asked.codes), listed=not asked.codes), name="findings")
 
 
 def compare(files: Files, options: CompareOptions, output: Output, gates: Gates) -> CommandResult:
