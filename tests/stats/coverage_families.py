@@ -19,6 +19,8 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from faircount.stats import cluster_wilson
+from tests.stats import coverage_record
+from tests.stats.coverage_record import Row
 
 RATES = (0.005, 0.01, 0.02, 0.05, 0.2, 0.5, 0.9, 0.98)
 CORRELATIONS = (0.0, 0.1, 0.3, 0.6)
@@ -146,35 +148,18 @@ def all_or_nothing(rate: float) -> float:
     return covers
 
 
-# -- the page -----------------------------------------------------------------------------------------------------
+# -- what is recorded ---------------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "coverage.md"
-BEGIN, END = "<!-- families: begin -->", "<!-- families: end -->"
+PART = "families"
 COIN_RATES = (0.01, 0.015, 0.03, 0.065, 0.2, 0.5, 0.6, 0.65)
-_HEAD = "| families, true rate | correlation 0 | 0.1 | 0.3 | 0.6 |"
+_OURS, _WITHOUT = "cluster Wilson", "cluster Wilson without the floor"
 
 
 def recorded() -> dict[str, tuple[float, float]]:
-    """Return the figures on the page by regime: ours, and those without the floor."""
-    found = {}
-    for line in PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and "(" in line:
-            for correlation, cell in zip(CORRELATIONS, cells[1:], strict=True):
-                new, old = (float(figure) / 100 for figure in cell.replace("**", "").rstrip(")").split(" ("))
-                found[f"{cells[0]}, {correlation:g}"] = (new, old)
-    return found
-
-
-def _rows(figures: dict[str, tuple[float, float]]) -> Iterator[str]:
-    yield from (_HEAD, "|---" * 5 + "|")
-    for design in DESIGNS:
-        for rate in RATES:
-            cells = []
-            for correlation in CORRELATIONS:
-                new, old = figures[Regime(design, rate, correlation).name]
-                cells.append(f"**{100 * new:.1f}** ({100 * old:.1f})")
-            yield f"| {design}, {100 * rate:g}% | {' | '.join(cells)} |"
+    """Return the recorded figures by regime: ours, and those without the floor."""
+    found = coverage_record.by_situation(PART)
+    return {name: (figures[_OURS] / 100, figures[_WITHOUT] / 100) for (_, name), figures in found.items()}
 
 
 def both(regime: Regime) -> tuple[float, float]:
@@ -183,17 +168,16 @@ def both(regime: Regime) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure everything again and rewrite the table on the page; some minutes on two cores."""
+    """Measure everything again and record it; some minutes on two cores."""
     with ProcessPoolExecutor() as pool:
         figures = dict(zip((r.name for r in REGIMES), pool.map(both, REGIMES, chunksize=4), strict=True))
-    write(figures)
+    coverage_record.replace(PART, _rows(figures))
 
 
-def write(figures: dict[str, tuple[float, float]]) -> None:
-    """Write the table on the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text("\n".join([before + BEGIN, "", *_rows(figures), "", END + after]), encoding="utf-8")
+def _rows(figures: dict[str, tuple[float, float]]) -> Iterator[Row]:
+    for name, (new, old) in figures.items():
+        yield Row(PART, "Families", name, _OURS, "ours", f"{100 * new:.1f}")
+        yield Row(PART, "Families", name, _WITHOUT, "naive", f"{100 * old:.1f}")
 
 
 if __name__ == "__main__":

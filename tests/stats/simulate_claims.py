@@ -2,16 +2,15 @@
 
 Two targets on the same entries in families. On the scale of logits a family has an effect (sd 1.5), an entry (sd 1),
 and each target one of its own in every family (the interaction), so that targets differ on single instructions though
-not on average. `python -m tests.stats.simulate_claims` measures again and rewrites the tables of
-docs/concepts/coverage.md between the marks.
+not on average. `python -m tests.stats.simulate_claims` measures again and records it in
+docs/concepts/coverage.csv.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,11 @@ from scipy import stats as scipy_stats
 
 from faircount.analysis import ComparedGroup, Figures, detectable, figures, judged, tested
 from faircount.stats import Design, shown_sign
+from tests.stats import coverage_record
 from tests.stats.coverage_families import zipf
+from tests.stats.coverage_record import Row
 
-PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "coverage.md"
-BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
+PART = "claims"
 FAMILY, ENTRY, ALPHA = 1.5, 1.0, 0.05
 DESIGNS: dict[str, tuple[int, ...]] = {
     "200 single": (1,) * 200,
@@ -211,11 +211,11 @@ def _seed(design: str, *numbers: float) -> list[int]:
     return [list(DESIGNS).index(design), *(round(1000 * number) for number in numbers)]
 
 
-# -- the page -----------------------------------------------------------------------------------------------------
+# -- what is recorded ---------------------------------------------------------------------------------------------
 
 
 def rows() -> dict[str, Callable[[], str]]:
-    """Return each row of the tables by its name, to be measured."""
+    """Return each row of the tables by its name; called, it measures the figures of its columns."""
     found: dict[str, Callable[[], str]] = {}
     for design, rate, interaction in SIZES:
         name = f"same entries, {design}, {100 * rate:g}%, interaction {interaction:g}"
@@ -239,30 +239,31 @@ def rows() -> dict[str, Callable[[], str]]:
     return found
 
 
-TITLES = {
-    "same entries": "| same entries | false claims | 95% interval covers, no difference | covers, 10 points |",
-    "different entries": "| different entries, correlation 0.3 | false claims |",
-    "groups": "| groups of a comparison | reports that name a group |",
-    "gate": "| gate on a regression, worse by exactly the margin | passed |",
-    "could have shown": "| “could have shown” | such a difference is claimed | median of what is said, points |",
+COLUMNS = {
+    "same entries": ("false claims", "95% interval covers, no difference", "covers, 10 points"),
+    "different entries": ("false claims",),
+    "groups": ("reports that name a group",),
+    "gate": ("passed",),
+    "could have shown": ("such a difference is claimed", "median of what is said, points"),
 }
 
 
-def tables() -> Iterator[str]:
-    """Yield the tables in Markdown, measured now."""
-    kind = ""
-    for name, measure in rows().items():
-        first, _, rest = name.partition(", ")
-        if first != kind:
-            kind = first
-            yield from ("", TITLES[kind], "|---" * (TITLES[kind].count("|") - 1) + "|")
-        yield f"| {rest} | {measure()} |"
+def recorded() -> dict[str, tuple[str, ...]]:
+    """Return the recorded figures by the name of their row, as they are written."""
+    found: dict[str, tuple[str, ...]] = {}
+    for row in coverage_record.rows(PART):
+        name = f"{row.table}, {row.situation}"
+        found[name] = (*found.get(name, ()), row.figure)
+    return found
 
 
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN, 1)[0], text.split(END, 1)[1]
-    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(tables()) + f"\n\n{END}{after}", encoding="utf-8")
+    measured = []
+    for name, measure in rows().items():
+        table, _, situation = name.partition(", ")
+        for column, figure in zip(COLUMNS[table], measure().split(" | "), strict=True):
+            measured.append(Row(PART, table, situation, column, "ours", figure))
+    coverage_record.replace(PART, measured)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from tests.stats.coverage_page import TABLES, measured, recorded
+from tests.stats.coverage_page import PAGE, TABLES, measured, recorded, text_of_page
 from tests.stats.coverage_regimes import BAND, Regime, Role, Table
 
 ROWS = [(i, j) for i, table in enumerate(TABLES) for j in range(len(table.regimes))]
@@ -65,7 +65,12 @@ def test_coverage_is_as_promised_as_specified_and_as_recorded(i: int, j: int) ->
         assert figures[name] == pytest.approx(share, abs=allowed), name
 
 
-def test_the_page_has_every_row_and_method_and_no_other() -> None:
+def test_the_page_shows_what_is_recorded() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == text_of_page(text), "run .venv/bin/python -m tests.stats.coverage_page --page"
+
+
+def test_the_record_has_every_row_and_method_and_no_other() -> None:
     expected = {(t.title, r.label): {m.name for m in t.methods} for t in TABLES for r in t.regimes}
     assert {key: set(figures) for key, figures in recorded().items()} == expected
 
