@@ -350,10 +350,10 @@ def test_the_operating_point_is_the_lowest_that_holds_the_rate(seed: int, wanted
         assert point.false_positive_rate.value == pytest.approx((scores[labels == 0] >= point.threshold).mean())
 
 
-def test_passes_needed_are_just_enough_without_a_false_alarm() -> None:
+def test_samples_needed_are_just_enough_without_a_false_alarm() -> None:
     few = operating_point([1, 0], [0.9, 0.1], 0.05)
     assert few is not None
-    assert (few.threshold, few.most_alarms, few.passes_needed) == (None, None, 59)
+    assert (few.threshold, few.most_errors, few.samples_needed) == (None, None, 59)
     for passes, threshold in ((58, None), (59, 0.9)):
         point = operating_point([1] + [0] * passes, [0.9] + [0.1] * passes, 0.05)
         assert point is not None
@@ -365,7 +365,7 @@ def test_passes_with_the_highest_scores_leave_no_operating_point() -> None:
     point = operating_point(labels, scores, 0.05)
     assert point is not None
     assert (point.threshold, point.false_positive_rate.value) == (None, None)
-    assert point.most_alarms is not None
+    assert point.most_errors is not None
     ours = quality(5, 0, 0, 200, scores=Scores(labels, scores), false_positive_rate=0.05)
     assert any("share the highest score of all" in note for note in ours.notes)
     assert "would be enough" not in console.render(as_report(evaluation(ours)))

@@ -30,6 +30,7 @@ from faircount.stats import (
     gates,
     judge_error,
     labelling,
+    operating,
     planning,
     proportion,
     rank_ranges,
@@ -276,7 +277,7 @@ ORDER: dict[str, Ordered] = {
     "success_within_k": (lambda units: attempts.success_within_k(*columns(units)), STOPPED, None),
     "logrank": (lambda units: attempts.logrank(*columns(units), *columns(STOPPED_TOO)), STOPPED, None),
     "operating_point": (
-        lambda units: detectors.operating_point(columns(units)[0], columns(units)[1], 0.5),
+        lambda units: operating.operating_point(columns(units)[0], columns(units)[1], 0.5),
         SCORED,
         None,
     ),

@@ -87,7 +87,6 @@ from faircount.stats.detectors import confusion_metrics as confusion_metrics
 from faircount.stats.detectors import confusion_of_rates as confusion_of_rates
 from faircount.stats.detectors import counts_from_shares as counts_from_shares
 from faircount.stats.detectors import delong_standard_error as delong_standard_error
-from faircount.stats.detectors import operating_point as operating_point
 from faircount.stats.detectors import roc_auc as roc_auc
 from faircount.stats.detectors import threshold_sweep as threshold_sweep
 from faircount.stats.distributions import crossing as crossing
@@ -137,6 +136,15 @@ from faircount.stats.labelling import draw_chances as draw_chances
 from faircount.stats.labelling import label_sequence as label_sequence
 from faircount.stats.labelling import labels_to_decide as labels_to_decide
 from faircount.stats.labelling import shown_below as shown_below
+from faircount.stats.operating import OperatingPoint as OperatingPoint
+from faircount.stats.operating import RocBand as RocBand
+from faircount.stats.operating import RocStep as RocStep
+from faircount.stats.operating import expected_cost as expected_cost
+from faircount.stats.operating import local_level as local_level
+from faircount.stats.operating import operating_point as operating_point
+from faircount.stats.operating import precision_at as precision_at
+from faircount.stats.operating import roc_band as roc_band
+from faircount.stats.operating import simultaneous_limits as simultaneous_limits
 from faircount.stats.planning import SampleSize as SampleSize
 from faircount.stats.planning import degrees_of_families as degrees_of_families
 from faircount.stats.planning import design_effect as design_effect

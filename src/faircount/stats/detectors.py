@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from faircount.core.model import Estimate
 from faircount.stats.detector_bootstrap import f1_bootstrap
-from faircount.stats.distributions import beta_quantile, check_level
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, undefined, wilson
 
 if TYPE_CHECKING:
@@ -197,9 +196,6 @@ def _ratio(above: float, below: float, otherwise: float | None = None) -> float 
 
 # -- by scores: ranking, thresholds, calibration ------------------------------------------------------------------
 
-_ONE_SIDED = "clopper-pearson, one-sided"
-_MOST_NEEDED = 2.0**53
-
 
 class ThresholdSweep(Struct, frozen=True):
     """What a detector does at each of its own scores as the threshold, from the lowest to the highest.
@@ -216,24 +212,6 @@ class ThresholdSweep(Struct, frozen=True):
     best_f1: float
     best_threshold: float
     best_count: int
-
-
-class OperatingPoint(Struct, frozen=True):
-    """The lowest threshold that holds a wanted false positive rate with confidence, and what it does.
-
-    `threshold` is None where no score of the data does. Then `most_alarms`, the false alarms that may be seen among
-    the passes at hand, says why: None where not even a threshold without a false alarm would do, for which
-    `passes_needed` passes are necessary; else passes have the highest scores of all. `false_positive_rate` has the
-    one-sided upper limit that holds the wanted rate.
-    """
-
-    wanted: float
-    level: float
-    threshold: float | None
-    false_positive_rate: Estimate
-    recall: Estimate
-    most_alarms: int | None
-    passes_needed: int
 
 
 def roc_auc(
@@ -319,62 +297,9 @@ def threshold_sweep(labels: npt.ArrayLike, scores: npt.ArrayLike) -> ThresholdSw
     )
 
 
-def operating_point(
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    false_positive_rate: float,
-    *,
-    unit: str = "sample",
-    level: float = DEFAULT_LEVEL,
-) -> OperatingPoint | None:
-    """Return the lowest threshold with a given false positive rate at most; at the level.
-
-    With k false alarms among n passes, the upper limit is the `level` quantile of Beta(k+1, n-k), one-sided (Clopper
-    and Pearson 1934); it must not exceed the wanted rate. The limit holds although the threshold is chosen on the same
-    data, because a rate that never rises with the threshold needs no correction for having looked at all of them
-    (Bates, Angelopoulos, Lei, Malik and Jordan 2021). Which samples are called hits depends on the passes alone, so
-    that recall keeps its Wilson interval. Without a single false alarm it takes ln(1 - level)/ln(1 - rate) passes.
-    """
-    check_level(level)
-    if not 0 < false_positive_rate < 1:
-        raise ValueError(f"a false positive rate to hold lies strictly between 0 and 1, not at {false_positive_rate}")
-    hits, passes = _classes(labels, scores)
-    if not len(hits) or not len(passes):
-        return None
-    most = _most_alarms(len(passes), false_positive_rate, level)
-    threshold = None if most is None else _lowest_above(hits, passes, float(passes[len(passes) - 1 - most]))
-    needed = max(1, math.ceil(min(math.log1p(-level) / math.log1p(-false_positive_rate), _MOST_NEEDED) - 1e-9))
-    if threshold is None:
-        nothing = undefined(unit, level, _ONE_SIDED, len(passes)), undefined(unit, level, "wilson", len(hits))
-        return OperatingPoint(false_positive_rate, level, None, *nothing, most, needed)
-    alarms, found = (int((those >= threshold).sum()) for those in (passes, hits))
-    upper = beta_quantile(level, alarms + 1, len(passes) - alarms)
-    rate = Estimate(alarms / len(passes), 0.0, upper, len(passes), unit, level, _ONE_SIDED)
-    recall = wilson(found, len(hits), unit=unit, level=level)
-    return OperatingPoint(false_positive_rate, level, threshold, rate, recall, most, needed)
-
-
-def _most_alarms(passes: int, wanted: float, level: float) -> int | None:
-    """Return with how many false alarms the upper limit is still within the wanted rate; None if with none at all."""
-    low, high = -1, passes
-    while high - low > 1:
-        middle = (low + high) // 2
-        if beta_quantile(level, middle + 1, passes - middle) <= wanted:
-            low = middle
-        else:
-            high = middle
-    return None if low < 0 else low
-
-
-def _lowest_above(hits: Floats, passes: Floats, limit: float) -> float | None:
-    """Return the lowest score above a limit, or None where there is none."""
-    above = [float(those[those > limit][0]) for those in (hits, passes) if those[-1] > limit]
-    return min(above, default=None)
-
-
 def brier_score(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | None:
     """Return the mean of (score - label)² (Brier 1950); None without samples."""
-    truths, values = _samples(labels, scores)
+    truths, values = samples(labels, scores)
     if not len(values):
         return None
     if values.min() < 0 or values.max() > 1:
@@ -382,7 +307,7 @@ def brier_score(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float | None:
     return float(((values - truths) ** 2).mean())
 
 
-def _samples(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Truths, Floats]:
+def samples(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Truths, Floats]:
     """Return labels and scores of the samples that have a score."""
     import numpy as np
 
@@ -399,7 +324,7 @@ def _classes(labels: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Floats, Floa
     """Return the scores of the hits and those of the passes, rising: in one order, sums round in one way."""
     import numpy as np
 
-    truths, values = _samples(labels, scores)
+    truths, values = samples(labels, scores)
     return np.sort(values[truths]), np.sort(values[~truths])
 
 

@@ -60,7 +60,7 @@ from faircount.report.blocks import (
     text_column,
     text_table,
 )
-from faircount.stats.detectors import OperatingPoint
+from faircount.stats.operating import OperatingPoint
 
 # -- equal classes --------------------------------------------------------------------------------------------
 
@@ -412,8 +412,8 @@ def _operating(point: OperatingPoint) -> Iterator[Fact]:
     wanted = f"holds a false positive rate of {share} at a level of {level}"
     if point.threshold is None:
         note = f"no threshold {wanted}"
-        if point.most_alarms is None:
-            note += f"; {point.passes_needed:,} passes without a false alarm would be enough"
+        if point.most_errors is None:
+            note += f"; {point.samples_needed:,} passes without a false alarm would be enough"
         yield Fact("Operating point", "none", note=note)
         return
     yield Fact("Operating point", _number(point.threshold), note=f"the lowest threshold that {wanted}")

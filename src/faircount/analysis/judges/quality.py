@@ -19,15 +19,14 @@ from faircount.core.verdict import Identity
 from faircount.report import formats
 from faircount.stats.detector_bootstrap import f1_bca, f1_bootstrap, f1_bootstrap_mean
 from faircount.stats.detectors import (
-    OperatingPoint,
     ThresholdSweep,
     average_precision,
     balanced_accuracy,
     confusion_metrics,
-    operating_point,
     roc_auc,
     threshold_sweep,
 )
+from faircount.stats.operating import OperatingPoint, operating_point
 from faircount.stats.proportion import undefined, wilson
 
 if TYPE_CHECKING:
@@ -454,9 +453,9 @@ def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
         f"no threshold holds a false positive rate of {wanted} at a level of {level}",
         point.false_positive_rate.n,
     )
-    if point.most_alarms is None:
+    if point.most_errors is None:
         few = counted(passes, "pass", "passes")
-        yield f"{start}: {few} cannot show that; {point.passes_needed:,} without a single false alarm would"
+        yield f"{start}: {few} cannot show that; {point.samples_needed:,} without a single false alarm would"
     else:
-        allowed = counted(point.most_alarms, "false alarm")
+        allowed = counted(point.most_errors, "false alarm")
         yield f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"

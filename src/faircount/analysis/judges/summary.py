@@ -206,7 +206,7 @@ def _scores(scores: ScoreQuality) -> dict[str, Any]:
             "threshold": point.threshold,
             "false_positive_rate": asdict(point.false_positive_rate),
             "recall": asdict(point.recall),
-            "passes_needed": point.passes_needed,
+            "passes_needed": point.samples_needed,
         }
     return {
         "n": scores.n,
