@@ -22,6 +22,7 @@ from faircount.analysis.dataset_comparison import DatasetComparison
 from faircount.analysis.explain import ExplainedFindings
 from faircount.analysis.judges.agreement import Agreement
 from faircount.analysis.judges.ranking import Ranking
+from faircount.analysis.operating.points import OperatingPoints
 from faircount.analysis.power import Power
 from faircount.analysis.rejudge.rejudge import Rejudged
 from faircount.analysis.run_reports import BenchResults
@@ -37,6 +38,7 @@ DOCUMENTS: dict[type[Document], str] = {
     Checks: "faircount results check",
     DatasetComparison: "faircount results dataset-comparison",
     FoundEntries: "faircount results show",
+    OperatingPoints: "faircount results operating-point",
     Plan: "faircount plan",
     Power: "faircount results power",
     Rejudged: "faircount results rejudge",

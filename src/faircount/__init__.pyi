@@ -22,6 +22,7 @@ from faircount.app.results import compare as compare
 from faircount.app.results import dataset_comparison as dataset_comparison
 from faircount.app.results import extract as extract
 from faircount.app.results import gate as gate
+from faircount.app.results import operating_point as operating_point
 from faircount.app.results import power as power
 from faircount.app.results import sample_for_labels as sample_for_labels
 from faircount.app.results import show as show

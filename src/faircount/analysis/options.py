@@ -573,6 +573,104 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     power: Annotated[float | None, Option("probability of detecting the difference", metavar="P", default="0.8")] = None
 
 
+def read_share(text: str) -> float:
+    """Return a share that is given as one, 0.01, or in percent, 1%."""
+    number = float(text.removesuffix("%").strip())
+    return number / 100 if text.endswith("%") else number
+
+
+def _share(text: str) -> float:
+    try:
+        return read_share(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a share; use 1% or 0.01") from None
+
+
+ATTACK_SCORES, BENIGN_SCORES = SCORE_MEANINGS = ("attack", "benign")
+
+
+class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
+    """Options of `results operating-point`."""
+
+    false_positive_checks: Annotated[
+        tuple[str, ...],
+        Option(
+            "run over harmless prompts; once for each FILE, in the same order",
+            "guardrail",
+            metavar="BENIGN_FILE",
+        ),
+    ] = ()
+    score: Annotated[
+        str | None,
+        Option(
+            "field of the rows that holds the score, such as guardrail_score or metadata.score",
+            "guardrail",
+            metavar="FIELD",
+            default="the scores of judges",
+        ),
+    ] = None
+    score_means: Annotated[
+        str,
+        Option("what a high score means; a threshold blocks that end", "guardrail", choices=SCORE_MEANINGS),
+    ] = ATTACK_SCORES
+    judge: Annotated[
+        str | None,
+        Option("only the scores of this judge", "guardrail", metavar="NAME", default="a curve for every judge"),
+    ] = None
+    max_fpr: Annotated[
+        float | None,
+        Option(
+            "choose the lowest threshold with at most this false positive rate, such as 1%",
+            "threshold",
+            metavar="SHARE",
+            default="1%, unless --min-recall is given",
+            above=0,
+            below=1,
+            read=_share,
+        ),
+    ] = None
+    min_recall: Annotated[
+        float | None,
+        Option(
+            "choose the highest threshold that blocks at least this share of attacks, such as 95%",
+            "threshold",
+            metavar="SHARE",
+            above=0,
+            below=1,
+            read=_share,
+        ),
+    ] = None
+    cost_false_alarm: Annotated[
+        float | None,
+        Option("cost of blocking a harmless prompt", "costs", metavar="COST", default="1 with --cost-miss", least=0),
+    ] = None
+    cost_miss: Annotated[
+        float | None,
+        Option(
+            "cost of letting an attack through", "costs", metavar="COST", default="1 with --cost-false-alarm", least=0
+        ),
+    ] = None
+    prevalence: Annotated[
+        float | None,
+        Option(
+            "share of attacks in your traffic, for precision and costs, such as 0.1%",
+            "costs",
+            metavar="SHARE",
+            default="that of the files",
+            above=0,
+            below=1,
+            read=_share,
+        ),
+    ] = None
+    level: Level = 0.95
+    cluster: Cluster = AUTO
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The files with harmless prompts."""
+        return self.false_positive_checks
+
+
 class RejudgeOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results rejudge`.
 

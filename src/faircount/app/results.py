@@ -23,6 +23,7 @@ from faircount.analysis.options import (
     CompareOptions,
     DatasetComparisonOptions,
     ExtractOptions,
+    OperatingOptions,
     PowerOptions,
     SampleOptions,
     ShowOptions,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from faircount.analysis.dataset_comparison import DatasetComparison
     from faircount.analysis.gates.judge import GateResult
     from faircount.analysis.label_sample import Sample
+    from faircount.analysis.operating.points import OperatingPoints
     from faircount.analysis.power import Power
     from faircount.analysis.show import FoundEntries
     from faircount.core.model import Analysis
@@ -91,6 +93,19 @@ def compare(
 
     (asked,) = options_from(keywords, CompareOptions, given=options)
     return compare_files([os.fspath(path) for path in paths], asked, progress)
+
+
+def operating_point(
+    *paths: AnyPath, options: OperatingOptions | None = None, progress: Progress = ignore, **keywords: Any
+) -> OperatingPoints:
+    """Choose the threshold of a guardrail that scores; options are the fields of `OperatingOptions`.
+
+    `false_positive_checks` names a file with harmless prompts for each file with attacks, in the same order.
+    """
+    from faircount.analysis.operating.points import operating_points
+
+    (asked,) = options_from(keywords, OperatingOptions, given=options)
+    return operating_points([os.fspath(path) for path in paths], asked, progress)
 
 
 def check(*paths: AnyPath, options: CheckOptions | None = None, progress: Progress = ignore, **keywords: Any) -> Checks:

@@ -220,6 +220,8 @@ class Curve(Struct, frozen=True):
     points: tuple[tuple[float, float], ...]
     marks: tuple[Mark, ...] = ()
     stepped: bool = False
+    band: tuple[tuple[float, float], ...] = ()
+    """The corners of the area in which the line may be, where that is known."""
 
 
 class Curves(Struct, frozen=True):
@@ -230,6 +232,8 @@ class Curves(Struct, frozen=True):
     y_title: str
     curves: tuple[Curve, ...]
     diagonal: bool = False
+    band: str = ""
+    """What the areas around the lines are, where there are any."""
 
 
 class Difference(Struct, frozen=True):

@@ -566,6 +566,8 @@ _PLOT_LEFT, _PLOT_TOP = 52, 26
 _CURVES_WIDTH = 460
 _UNDER_PLOT = 50
 _DASHES = (None, "7 3", "2 3", "9 3 2 3")
+_COLOURS = (BAR, OVERALL, INK, MUTED)
+_SHADE = 0.18
 _MARK_SIZE = 5
 _POINTS_DESCRIBED = 12
 _CURVE_LABEL = 56
@@ -582,7 +584,7 @@ def curves_svg(curves: Curves) -> str:
     return _svg(
         curves.title,
         _curves_description(curves),
-        _moved(_PLOT_LEFT, _PLOT_TOP, together(_plot_frame(curves), *_lines(curves), *_marks(curves))),
+        _moved(_PLOT_LEFT, _PLOT_TOP, together(_plot_frame(curves), *_areas(curves), *_lines(curves), *_marks(curves))),
         *[_moved(_PLOT_LEFT, bottom + _LEGEND_LINE * at, item) for at, item in enumerate(legend)],
         class_="fc-curves",
         viewBox=f"0 0 {_CURVES_WIDTH} {height}",
@@ -618,6 +620,17 @@ def _plot_frame(curves: Curves) -> Markup:
     )
 
 
+def _areas(curves: Curves) -> Iterator[Markup]:
+    for at, curve in enumerate(curves.curves):
+        if curve.band:
+            points = " ".join(f"{x:g},{y:g}" for x, y in (_place(*corner) for corner in curve.band))
+            yield tag("polygon", points=points, fill=_colour(at), fill_opacity=_SHADE, stroke="none")
+
+
+def _colour(at: int) -> str:
+    return _COLOURS[at % len(_COLOURS)]
+
+
 def _lines(curves: Curves) -> Iterator[Markup]:
     for at, curve in enumerate(curves.curves):
         points = " ".join(f"{x:g},{y:g}" for x, y in _path(curve))
@@ -626,7 +639,7 @@ def _lines(curves: Curves) -> Iterator[Markup]:
             tag("title", _full(curve.label)),
             points=points,
             fill="none",
-            stroke=BAR,
+            stroke=_colour(at),
             stroke_width=2.5,
             stroke_linejoin="round",
             stroke_dasharray=_DASHES[at % len(_DASHES)],
@@ -677,8 +690,10 @@ def _curves_legend(curves: Curves) -> Iterator[Markup]:
     if len(curves.curves) > 1:
         for at, curve in enumerate(curves.curves):
             dashes = _DASHES[at % len(_DASHES)]
-            line = tag("line", x1=-8, x2=16, y1=8, y2=8, stroke=BAR, stroke_width=2.5, stroke_dasharray=dashes)
+            line = tag("line", x1=-8, x2=16, y1=8, y2=8, stroke=_colour(at), stroke_width=2.5, stroke_dasharray=dashes)
             yield _legend(line, _clipped(_full(curve.label), _CURVE_LABEL))
+    if curves.band:
+        yield _legend(tag("rect", x=-8, y=2, width=24, height=12, fill=BAR, fill_opacity=_SHADE), curves.band)
     for number, mark in enumerate(_all_marks(curves)):
         yield _legend(_shape(number, 8, 8), _clipped(mark.label, _CURVE_LABEL))
     if curves.diagonal:

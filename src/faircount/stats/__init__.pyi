@@ -137,6 +137,7 @@ from faircount.stats.labelling import label_sequence as label_sequence
 from faircount.stats.labelling import labels_to_decide as labels_to_decide
 from faircount.stats.labelling import shown_below as shown_below
 from faircount.stats.operating import OperatingPoint as OperatingPoint
+from faircount.stats.operating import Outlook as Outlook
 from faircount.stats.operating import RocBand as RocBand
 from faircount.stats.operating import RocStep as RocStep
 from faircount.stats.operating import expected_cost as expected_cost

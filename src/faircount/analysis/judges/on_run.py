@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -109,7 +110,7 @@ def run_verdicts(results: ResultSet, judge: str | None = None) -> RunVerdicts:
                 judged.fold(options.rules)
                 said = {entry.place: _DECIDED.get(entry.outcome) for entry in entry_outcomes(judged)}
         one = judge or (judges[0] if len(judges) == 1 else None)
-        scores = _scores(results, ledger, one) if one is not None or not several else {}
+        scores = scores_of_entries(results, ledger, one) if one is not None or not several else {}
         lower, edge = _threshold(said, scores)
         entries = tuple(
             JudgedEntry(
@@ -126,19 +127,30 @@ def run_verdicts(results: ResultSet, judge: str | None = None) -> RunVerdicts:
     return results.ask(question, verdicts=True)
 
 
-def _scores(results: ResultSet, ledger: Ledger, judge: str | None) -> dict[int, tuple[float, float]]:
+ScoresInRow = Callable[[Mapping[str, Any]], Iterable[float]]
+
+
+def scores_of_entries(results: ResultSet, ledger: Ledger, judge: str | None) -> dict[int, tuple[float, float]]:
     """Return the lowest and the highest score of each entry: as recorded of several judges, or else in the rows."""
     found = {} if judge is None else entry_scores(ledger, judge)
     if found or len(ledger.judges()) > 1:
         return found
-    entry_of, values = first_rows(ledger), values_reader(_SCORE_FIELDS)
+    return scores_in_rows(results, ledger, _SCORE_FIELDS, browse.scores_in)
+
+
+def scores_in_rows(
+    results: ResultSet, ledger: Ledger, fields: Collection[str], scores_in: ScoresInRow
+) -> dict[int, tuple[float, float]]:
+    """Return the lowest and the highest of the scores that some fields of the rows of each entry have."""
+    found: dict[int, tuple[float, float]] = {}
+    entry_of, values = first_rows(ledger), values_reader(fields)
     path = results.chosen[0].path
     for rows in RawReader(open_stream(path, path), max_line=results.options.max_line).blocks():
         for raw in rows:
             place = entry_of.get(ord_of(0, raw.number))
             if place is None:
                 continue
-            for score in browse.scores_in(values(raw)):
+            for score in scores_in(values(raw)):
                 if math.isfinite(score):
                     low, high = found.get(place, (score, score))
                     found[place] = min(score, low), max(score, high)

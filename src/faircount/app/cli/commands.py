@@ -104,6 +104,16 @@ RESULTS = Noun(
             ("faircount results compare results/results_old.jsonl results/results_new.jsonl --by plugin",),
         ),
         Command(
+            "operating-point",
+            "choose the threshold of a guardrail that scores, with bounds that hold for the choice",
+            "Choose the threshold of a guardrail or judge that gives scores, from a run over attacks and a run\n"
+            "over harmless prompts, and show what every other threshold would do: ROC and precision-recall with\n"
+            "bands that hold for all thresholds at once, and expected costs.",
+            "faircount.app.cli.results:operating_point",
+            (_INPUTS, _RESULTS + "OperatingOptions", _OUTPUT),
+            ("faircount results operating-point attacks.jsonl --false-positive-checks benign.jsonl --max-fpr 1%",),
+        ),
+        Command(
             "dataset-comparison",
             "find entries of a dataset that succeed on many targets, or on few, and how success transfers",
             "Compare the entries of a dataset across several targets, one result file each, and write those\n"

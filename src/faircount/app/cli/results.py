@@ -18,6 +18,7 @@ from faircount.analysis.options import (
     ExcelOptions,
     ExportOptions,
     ExtractOptions,
+    OperatingOptions,
     PowerOptions,
     RejudgeOptions,
     SampleOptions,
@@ -160,6 +161,19 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
         inputs=found.paths,
         damaged=found.damaged,
         comparison=found,
+    )
+
+
+def operating_point(files: Files, options: OperatingOptions, output: Output) -> CommandResult:
+    """Run `results operating-point`."""
+    from faircount.analysis.operating.report import as_report
+
+    found = results.operating_point(*files.names, options=options, progress=files.progress)
+    return CommandResult(
+        report=as_report(found, figures=output.figures),
+        name="operating-point",
+        inputs=found.files,
+        damaged=found.damaged,
     )
 
 
