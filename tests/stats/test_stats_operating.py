@@ -181,9 +181,10 @@ def chance_that_all_hold(n: int, local: float) -> float:
     low = beta.ppf((1 - local) / 2, ranks, n - ranks + 1)
     high = beta.ppf((1 + local) / 2, ranks, n - ranks + 1)
     # Before `low[i]` there are at most i - 1 points, up to `high[i]` at least i.
-    events = sorted([(at, False, rank) for at, rank in zip(low, ranks, strict=True)] + [
-        (at, True, rank) for at, rank in zip(high, ranks, strict=True)
-    ])
+    events = sorted(
+        [(at, False, rank) for at, rank in zip(low, ranks, strict=True)]
+        + [(at, True, rank) for at, rank in zip(high, ranks, strict=True)]
+    )
     chances, first, before, logs = np.array([1.0]), 0, 0.0, 0.0
     for at, is_high, rank in events:
         mean = n * (at - before)
@@ -365,9 +366,7 @@ def test_bands_hold_at_all_thresholds_at_once(hits: int, passes: int, shape: str
 @pytest.mark.parametrize("discrete", [False, True], ids=["continuous", "discrete"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("hits", "passes"), [(20, 20), (20, 2000), (100, 60), (500, 500), (2000, 2000)])
-def test_bands_hold_at_all_thresholds_at_once_in_many_draws(
-    hits: int, passes: int, shape: str, discrete: bool
-) -> None:
+def test_bands_hold_at_all_thresholds_at_once_in_many_draws(hits: int, passes: int, shape: str, discrete: bool) -> None:
     generator = np.random.default_rng([hits, passes, discrete, 1])
     share = np.mean([covered(generator, hits, passes, shape, discrete=discrete) for _ in range(3000)])
     # Exact for continuous scores, up to the chance of 3,000 draws; ties only add to it.

@@ -367,7 +367,9 @@ _EFFECTS_TRIED = 12
 def _largest_effect(side: _Side, level: float) -> float:
     """Return the largest effect of families on the shares that some thresholds cut off."""
     n = len(side.scores)
-    counts = {round(n * step / _EFFECTS_TRIED) for step in range(_EFFECTS_TRIED + 1)} if side.families is not None else ()
+    counts = (
+        {round(n * step / _EFFECTS_TRIED) for step in range(_EFFECTS_TRIED + 1)} if side.families is not None else ()
+    )
     return max([1.0, *(side.effect(count, level) for count in counts)])
 
 

@@ -365,9 +365,7 @@ def _curve(
         benign=benign,
         roc_auc=auc,
         average_precision=average_precision(samples.labels, samples.scores),
-        points=tuple(
-            one if one.threshold is None else replace(one, threshold=sign * one.threshold) for one in points
-        ),
+        points=tuple(one if one.threshold is None else replace(one, threshold=sign * one.threshold) for one in points),
         prevalence=prevalence,
         cheapest=None if costs is None else min(steps, key=lambda step: step.cost.value),  # type: ignore[union-attr,arg-type,return-value]
         thresholds=band.thresholds,
@@ -384,9 +382,7 @@ def cost_of(step: RocStep, prevalence: float, costs: Costs) -> Outlook:
     return Outlook(*(None if value is None else PROMPTS * value for value in (one.value, one.low, one.high)))
 
 
-def _notes(
-    attacks: ScoredFile, benign: ScoredFile, auc: Estimate, points: Sequence[OperatingPoint]
-) -> Iterator[str]:
+def _notes(attacks: ScoredFile, benign: ScoredFile, auc: Estimate, points: Sequence[OperatingPoint]) -> Iterator[str]:
     """Yield what should be known before a threshold is believed."""
     if auc.value is not None and auc.value < 0.5:
         yield (

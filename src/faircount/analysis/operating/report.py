@@ -35,7 +35,8 @@ from faircount.report.blocks import (
 )
 from faircount.stats import OperatingPoint
 
-STEPS_SHOWN = 11
+_ALARMS, _RECALLS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0), (0.25, 0.5, 0.8, 0.9, 0.95, 0.99)
+"""Thresholds next to these rates are shown."""
 _BAND = "clopper-pearson, simultaneous"
 _LIMITS = (
     "The bounds hold for prompts like those of the files, and for the guardrail as it was. Harmless prompts of another "
@@ -53,8 +54,7 @@ def as_report(found: OperatingPoints, *, figures: bool = False) -> Report:
     if figures:
         sections.append(Section("Curves", tuple(_curves(found))))
     sections += [
-        Section("What a threshold does", tuple(_thresholds(found, one)), subject=Record(one.name))
-        for one in found.guardrails
+        Section("Thresholds of", tuple(_thresholds(found, one)), subject=Record(one.name)) for one in found.guardrails
     ]
     sections.append(Section("What was counted", (_counted(found),)))
     if notes := [(Record(one.name), note) for one in found.guardrails for note in one.notes]:
@@ -94,7 +94,9 @@ def answer(point: OperatingPoint, found: OperatingPoints) -> str:
     of_alarms = point.held == "false_positive_rate"
     if point.threshold is not None:
         other = point.recall if of_alarms else point.false_positive_rate
-        held = f"the false positive rate is at most {wanted}" if of_alarms else f"at least {wanted} of attacks are blocked"
+        held = (
+            f"the false positive rate is at most {wanted}" if of_alarms else f"at least {wanted} of attacks are blocked"
+        )
         also = "of the attacks are blocked" if of_alarms else "of the harmless prompts are blocked"
         threshold = shown_threshold(point.threshold)
         return f"At a threshold of {threshold} {held} ({level} confidence), and {formats.estimate(other)} {also}."
@@ -188,7 +190,7 @@ def precision_recall_curves(found: OperatingPoints) -> Curves:
                 band=envelope([_precision_box(step) for step in curve.steps]),
             )
         )
-    shares = {formats.exact_percent(round(curve.prevalence, 3)) for curve in found.guardrails}
+    shares = {formats.exact_percent(float(f"{curve.prevalence:.3g}")) for curve in found.guardrails}
     title = "Precision and recall" + (f", with {next(iter(shares))} attacks" if len(shares) == 1 else "")
     return Curves(title, "recall", "precision", tuple(curves), band=_band_words(found))
 
@@ -255,12 +257,14 @@ _MOST_CORNERS = 240
 # -- every threshold --------------------------------------------------------------------------------------------------
 
 
-def shown_steps(curve: GuardrailCurve, most: int = STEPS_SHOWN) -> list[ThresholdOutlook]:
-    """Return some thresholds, evenly spread, and those that have a name."""
+def shown_steps(curve: GuardrailCurve) -> list[ThresholdOutlook]:
+    """Return the thresholds that come next to some rates that people ask for, and those that have a name."""
     named = {point.threshold for point in curve.points}
     named |= set() if curve.cheapest is None else {curve.cheapest.rates.threshold}
-    places = set(formats.spread(len(curve.steps), most))
-    places |= {at for at, step in enumerate(curve.steps) if step.rates.threshold in named}
+    rates = [step.rates for step in curve.steps]
+    places = {at for at, step in enumerate(rates) if step.threshold in named}
+    places |= {max(at for at, step in enumerate(rates) if step.false_positive_rate <= wanted) for wanted in _ALARMS}
+    places |= {min(at for at, step in enumerate(rates) if step.recall >= wanted) for wanted in _RECALLS}
     return [curve.steps[at] for at in sorted(places - {0}) or [0]]
 
 
@@ -278,7 +282,7 @@ def _thresholds(found: OperatingPoints, curve: GuardrailCurve) -> Iterator[Block
         )
         if rates.threshold is not None:
             chosen[rates.threshold] = " and ".join(filter(None, [chosen.get(rates.threshold), "cheapest"]))
-    share = formats.exact_percent(round(curve.prevalence, 4))
+    share = formats.exact_percent(float(f"{curve.prevalence:.3g}"))
     costs = found.costs
     price = "" if costs is None else f" A false alarm costs {costs.false_alarm:g}, a missed attack {costs.miss:g}."
     yield table(

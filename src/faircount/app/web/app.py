@@ -25,7 +25,7 @@ from starlette.routing import Route
 from faircount.analysis import browse
 from faircount.analysis.browse import ShownText
 from faircount.analysis.label_writer import LabelWriter, NotSavedError
-from faircount.app.web import compare, forms, judges, labels, pages, pairs, search
+from faircount.app.web import compare, forms, judges, labels, operating, pages, pairs, search
 from faircount.app.web.comparisons import Comparisons
 from faircount.app.web.runs import Run, Runs
 from faircount.core.errors import FaircountError, InputError, UsageError
@@ -190,6 +190,9 @@ class _Answers:
     def judges(self, request: Request, made_by: judges.JudgesPages) -> Response:
         return self._html("judges.html", page=made_by.page(self._run(request), _query(request)))
 
+    def operating(self, request: Request, made_by: operating.OperatingPages) -> Response:
+        return self._html("operating.html", page=made_by.page(_query(request)))
+
     def compare(self, request: Request) -> Response:
         """Two or more runs; the first that is named is the baseline."""
         named = [request.query_params.get("base", ""), *request.query_params.getlist("run")]
@@ -313,6 +316,8 @@ def application(page: OpenRuns) -> Starlette:
         sent = label_pages.sent
         labels_of = label_pages.labels_or(labels_of)
     judge_pages = judges.JudgesPages(labels_of)
+    operating_pages = operating.OperatingPages(page.runs)
+    routes["/operating-point"] = lambda request: answers.operating(request, operating_pages)
     routes[f"{one}/judges"] = lambda request: answers.judges(request, judge_pages)
 
     def missing(request: Request, error: Exception) -> Response:

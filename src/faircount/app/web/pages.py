@@ -349,8 +349,8 @@ def run_page(runs: Runs, run: Run, query: Query, judge_quality: str | None) -> R
         a = run.analysis(**asked)
     except FaircountError as error:
         problem, a = str(error), run.analysis(figures=True)
-    benign = tuple(other for other in runs.all if other is not run and _role(other) == "benign")
-    chosen = runs.find(said.get("benign", "")) or (_partner(run, benign) if a.role == "guardrail" else None)
+    benign = tuple(other for other in runs.all if other is not run and role_of_run(other) == "benign")
+    chosen = runs.find(said.get("benign", "")) or (partner_of(run, benign) if a.role == "guardrail" else None)
     guardrail = None
     if a.role == "guardrail" and chosen is not None:
         try:
@@ -388,12 +388,12 @@ def run_page(runs: Runs, run: Run, query: Query, judge_quality: str | None) -> R
     )
 
 
-def _role(run: Run) -> str:
+def role_of_run(run: Run) -> str:
     analysis = run.summary().analysis if run.is_summed_up else None
     return "" if analysis is None else analysis.role
 
 
-def _partner(run: Run, benign: Sequence[Run]) -> Run | None:
+def partner_of(run: Run, benign: Sequence[Run]) -> Run | None:
     """Return the run with benign prompts whose file is named most like this one, if it is of the same guardrail."""
 
     def alike(other: Run) -> int:

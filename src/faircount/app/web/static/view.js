@@ -7,6 +7,7 @@ import { search } from "./search.js";
 import { live } from "./live.js";
 import { label } from "./label.js";
 import { judges } from "./judges.js";
+import { operating } from "./operating.js";
 
 const wide = matchMedia("(min-width: 60rem)");
 for (const box of document.querySelectorAll("details[data-open-wide]")) box.open = wide.matches;
@@ -39,3 +40,4 @@ search();
 live();
 label();
 judges();
+operating();
