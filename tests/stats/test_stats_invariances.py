@@ -26,7 +26,6 @@ from faircount.stats import (
     attempts,
     clusters,
     comparison,
-    detectors,
     gates,
     judge_error,
     labelling,

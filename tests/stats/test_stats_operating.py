@@ -77,9 +77,11 @@ def test_to_hold_a_recall_is_to_hold_the_rate_of_misses_with_the_classes_turned_
 
 
 def test_one_rate_is_held_and_neither_none_nor_both() -> None:
-    for wanted in ({}, {"false_positive_rate": 0.1, "recall": 0.9}, {"recall": 1.0}):
-        with pytest.raises(ValueError):  # noqa: PT011
-            operating_point([1, 0], [1, 0], **wanted)
+    for rate, recall in ((None, None), (0.1, 0.9)):
+        with pytest.raises(ValueError, match="one of them"):
+            operating_point([1, 0], [1, 0], rate, recall=recall)
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        operating_point([1, 0], [1, 0], recall=1.0)
     assert operating_point([0, 0], [0.1, 0.2], 0.1) is None
 
 

@@ -336,7 +336,7 @@ def roc_band(
     found = len(hits.scores) - np.searchsorted(hits.scores, thresholds)
     alarms = len(passes.scores) - np.searchsorted(passes.scores, thresholds)
     found, alarms = np.concatenate([[0], found]), np.concatenate([[0], alarms])
-    places = range(len(found))
+    places = list(range(len(found)))
     if len(found) > most:
         spread = np.linspace(0, len(found) - 1, most).round().astype(int).tolist()
         wanted = np.searchsorted(-thresholds, [-one for one in keep], "right").tolist() if keep else []

@@ -76,7 +76,7 @@ def _opening(found: OperatingPoints) -> Iterator[Block]:
     several = len(found.guardrails) > 1
     for curve in found.guardrails:
         for point in curve.points:
-            sentence = answer(point, found)
+            sentence = answer(point)
             name = clip(visible(curve.name), 60)
             paragraphs.append(f"{name}: {sentence[0].lower()}{sentence[1:]}" if several else sentence)
     if not several and found.guardrails[0].points[0].threshold is not None:
@@ -88,7 +88,7 @@ def _opening(found: OperatingPoints) -> Iterator[Block]:
     yield Lead(tuple(paragraphs), tuple(figures))
 
 
-def answer(point: OperatingPoint, found: OperatingPoints) -> str:
+def answer(point: OperatingPoint) -> str:
     """Return what a chosen threshold does, in a sentence, or why there is none."""
     wanted, level = formats.exact_percent(point.wanted), formats.exact_percent(point.level)
     of_alarms = point.held == "false_positive_rate"
@@ -269,7 +269,9 @@ def shown_steps(curve: GuardrailCurve) -> list[ThresholdOutlook]:
 
 
 def _thresholds(found: OperatingPoints, curve: GuardrailCurve) -> Iterator[Block]:
-    chosen = {point.threshold: _held(point) for point in curve.points if point.threshold is not None}
+    chosen: dict[float | None, str] = {
+        point.threshold: _held(point) for point in curve.points if point.threshold is not None
+    }
     cheapest = curve.cheapest
     if cheapest is not None and found.costs is not None:
         rates, cost = cheapest.rates, cheapest.cost

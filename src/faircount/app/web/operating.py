@@ -161,8 +161,8 @@ def _asked(said: Mapping[str, str]) -> tuple[dict[str, str], OperatingOptions, s
     """Return what the fields of the form hold, the options that they make, and what is wrong with them."""
     names = ("score", "score_means", "max_fpr", "min_recall", "prevalence", *_COSTS)
     values = {name: said.get(name, "").strip()[:200] for name in names}
-    usual = OperatingOptions(**_COSTS)
     given: dict[str, Any] = dict(_COSTS)
+    usual = OperatingOptions(**given)
     try:
         for name in ("max_fpr", "min_recall", "prevalence"):
             if values[name]:
@@ -187,7 +187,7 @@ def _asked(said: Mapping[str, str]) -> tuple[dict[str, str], OperatingOptions, s
 def _sentences(found: OperatingPoints) -> Iterator[str]:
     for curve in found.guardrails:
         for point in curve.points:
-            yield f"{curve.name}: {answer(point, found)}" if len(found.guardrails) > 1 else answer(point, found)
+            yield f"{curve.name}: {answer(point)}" if len(found.guardrails) > 1 else answer(point)
 
 
 def _figures(found: OperatingPoints) -> Iterator[tuple[str, Markup]]:
@@ -221,7 +221,8 @@ def _line(
         curve.name,
         what,
         shown_threshold(step.rates.threshold),
-        *map(formats.estimate, rates),
+        formats.estimate(rates[0]),
+        formats.estimate(rates[1]),
         formats.estimate(precision_of(step, curve)),
         f"{shown_cost(cost.value)} [{shown_cost(cost.low)}, {shown_cost(cost.high)}]",
     )
