@@ -43,6 +43,7 @@ def test_there_are_no_pictures_but_those_that_are_drawn() -> None:
         *pictures.PICTURES,
         *screenshots.PAGES,
         *screenshots.VIEWS,
+        *screenshots.THRESHOLDS,
         *label_screenshots.PICTURES,
     }
 

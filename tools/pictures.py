@@ -19,13 +19,14 @@ from xml.etree import ElementTree
 
 import faircount
 from faircount import stats
+from faircount.analysis.operating.report import roc_curves
 from faircount.app import write_sample
 from faircount.core.model import Estimate, WithinStep
 from faircount.report.blocks import Bar, Bars
 from faircount.report.formats import estimate as in_figures
 from faircount.report.formats import methods, percent
 from faircount.report.markup import Markup, tag, together
-from faircount.report.svg import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg
+from faircount.report.svg import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg, curves_svg
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
@@ -339,12 +340,40 @@ def _staircase(
     return tag("polyline", points=points, fill="none", stroke=stroke, stroke_width=width, stroke_dasharray=dashes)
 
 
+SAMPLES = Path(__file__).parent.parent / "docs" / "samples"
+
+
+def operating_points() -> str:
+    """The curves of the two sample guardrails with their bands, and the thresholds that hold a rate of 2%."""
+    found = faircount.operating_point(
+        *[SAMPLES / f"guard_{one}_attacks.jsonl" for one in "ab"],
+        false_positive_checks=[str(SAMPLES / f"guard_{one}_benign.jsonl") for one in "ab"],
+        score="guardrail_score",
+        max_fpr=0.02,
+    )
+    drawn = ElementTree.fromstring(curves_svg(roc_curves(found)))
+    description = drawn.findtext(f"{{{_SVG}}}desc") or ""
+    points = [curve.points[0] for curve in found.guardrails]
+    recalls = " and ".join(percent(point.recall.value or 0.0) for point in points)
+    return _picture(
+        "Two guardrails, and where each may stand",
+        (
+            "ROC curves with bands that hold for all thresholds at once. With a false positive rate of at most 2%,",
+            f"shown with {percent(found.level, 0)} confidence, they block {recalls} of the attacks.",
+        ),
+        Markup("".join(_for_a_file(drawn))),
+        int(drawn.attrib["height"]),
+        description,
+    )
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "families.svg": families,
     "groups.svg": groups,
     "retries.svg": retries,
     "success-within.svg": success_within,
     "power.svg": power,
+    "operating-points.svg": operating_points,
 }
 
 

@@ -48,6 +48,7 @@ TITLES = {
     "planning": "Sample sizes and power",
     "gates": "Gates and sequential tests",
     "detectors": "Detector metrics",
+    "operating": "Thresholds of scores",
     "detector_bootstrap": "Intervals of detector metrics",
     "agreement": "Agreement of judges",
     "judge_error": "Correction for judge errors",
