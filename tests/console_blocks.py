@@ -41,6 +41,6 @@ def shown_commands(page: Path) -> Iterator[Shown]:
 
 
 def matches(claimed: tuple[str, ...], real: list[str]) -> bool:
-    """Tell whether real output is what was claimed, lines left out by an ellipsis aside."""
+    """Return whether real output is what was claimed, lines left out by an ellipsis aside."""
     pattern = "\n".join(r"(?:.*\n)*?.*" if line.strip() == ELLIPSIS else re.escape(line.rstrip()) for line in claimed)
     return re.fullmatch(pattern.strip("\n"), "\n".join(line.rstrip() for line in real).strip("\n")) is not None
