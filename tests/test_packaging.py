@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, some
 
-LOCKS = ["requirements/run.lock", "requirements/dev.lock", "requirements/litellm.lock"]
+LOCKS = ["requirements/run.lock", "requirements/dev.lock", "requirements/litellm.lock", "requirements/docs.lock"]
 
 
 @pytest.mark.parametrize("name", LOCKS)
@@ -55,5 +55,5 @@ def test_the_repository_names_no_place_of_a_machine() -> None:
 
 def test_ci_runs_what_newcomers_run() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for target in ("make lint", "make types", "make test"):
+    for target in ("make lint", "make types", "make docs", "make peers", "make test"):
         assert target in script
