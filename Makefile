@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-cluster lint types docs pictures dist bench bench-cluster peers cluster lock clean
+.PHONY: help demo test test-slow test-install test-cluster lint types docs pictures dist bench bench-cluster peers cluster lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
@@ -26,6 +26,9 @@ test: $(VENV)/.dev ## run all tests but the slow ones and those of clusters
 # The coverage of the intervals, 100,000 damaged records, and 200 interrupts of each command.
 test-slow: $(VENV)/.dev ## run the slow tests: coverage, damage, interrupts; about half an hour
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
+
+test-install: $(VENV)/.dev ## install the wheel with pip, pipx, uvx and every Python that is here; needs a package index
+	$(BIN)/python -m pytest -m install tests/test_installing.py $(PYTEST_ARGS)
 
 test-cluster: cluster ## run the tests with a real Spark: needs Java 17 or newer; about 5 minutes
 	$(CLUSTER)/bin/python -m pytest -m cluster tests/cluster $(PYTEST_ARGS)
