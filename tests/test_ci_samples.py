@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,7 +16,7 @@ import yaml
 
 from faircount.app import write_sample
 from tests.conftest import ROOT, encode, standard
-from tests.workflow import Job, Runner, environment_of
+from tests.workflow import Job, Runner, runner_with_faircount
 
 ACTION = ROOT / "action.yml"
 GITLAB = ROOT / "docs" / "samples" / "gitlab.yml"
@@ -46,28 +45,9 @@ def write_hostile(folder: Path) -> None:
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Runner:
-    """A machine on which Faircount is installed already: the step that installs it finds a pip that does nothing."""
-    temporary, workspace = tmp_path / "runner", tmp_path / "job"
-    for folder in (temporary, workspace):
-        folder.mkdir()
+    workspace = tmp_path / "job"
     write_sample(workspace / "faircount-demo", seed=7)
-    return Runner(workspace, temporary, environment_of(tmp_path), {"python": {"python-path": str(_python(tmp_path))}})
-
-
-def _python(folder: Path) -> Path:
-    """Return a Python whose environments have this Faircount, and note what their pip is asked for."""
-    program = folder / "python"
-    program.write_text(
-        f"""#!/bin/sh
-mkdir -p "$3/bin"
-printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" > "{folder}/installed"\\n' > "$3/bin/python"
-printf '#!/bin/sh\\nexec "{sys.executable}" -m faircount "$@"\\n' > "$3/bin/faircount"
-chmod +x "$3/bin/python" "$3/bin/faircount"
-""",
-        encoding="utf-8",
-    )
-    program.chmod(0o755)
-    return program
+    return runner_with_faircount(tmp_path, workspace)
 
 
 def act(runner: Runner, **inputs: str) -> Job:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,3 +146,20 @@ def environment_of(folder: Path) -> dict[str, str]:
     """Return an environment for jobs: the machine's programs, a home of their own, and nothing of a CI."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "SSL_CERT_FILE")}
     return {**kept, "HOME": str(folder), "PYTHONUTF8": "1", "COLUMNS": "100"}
+
+
+def runner_with_faircount(folder: Path, workspace: Path) -> Runner:
+    """Return a machine whose environments have this Faircount; what their pip is asked for is noted in `installed`."""
+    temporary, program = folder / "runner", folder / "python"
+    temporary.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+mkdir -p "$3/bin"
+printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" > "{folder}/installed"\\n' > "$3/bin/python"
+printf '#!/bin/sh\\nexec "{sys.executable}" -m faircount "$@"\\n' > "$3/bin/faircount"
+chmod +x "$3/bin/python" "$3/bin/faircount"
+""",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    return Runner(workspace, temporary, environment_of(folder), {"python": {"python-path": str(program)}})
