@@ -319,10 +319,10 @@ class EntryView(Struct, frozen=True):
     aim: str
     reason: str
     attempts: tuple[AttemptView, ...]
-    left_out: tuple[tuple[str, str], ...]
-    variants: tuple[EntryLine, ...]
-    family_size: int
-    prompt: int
+    left_out: tuple[tuple[str, str], ...] = ()
+    variants: tuple[EntryLine, ...] = ()
+    family_size: int = 0
+    prompt: int = 0
     """The checksum of the prompt, by which the same entry is found in other runs; 0 where there is none."""
 
 
@@ -334,10 +334,65 @@ def entry_at(results: ResultSet, line: int) -> EntryView:
         keys = lookup.entries_of_rows(ledger, [ledger.ord(0, line)])
         if not keys:
             raise UsageError(f"no entry has a row on line {line}")
-        (entry,) = entry_list.lines_of(ledger, keys[:1])
-        rows = lookup.rows_of(ledger, entry.key)
-        lines = lines_of(ledger, folded.read, rows, results.options.max_line)
-        named = lookup.categories_of(ledger, [row.ord for row in rows])
+        (view,) = _views(results, folded, keys[:1])
+        variants, size = entry_list.family_of(ledger, view.entry.key, VARIANTS_LISTED)
+        left_out = lookup.rows_left_out(ledger, view.entry.key)
+        return replace(
+            view,
+            left_out=tuple((ledger.place(row.ord), LEFT_OUT[row.status]) for row in left_out),
+            variants=tuple(variants),
+            family_size=size,
+            prompt=entry_list.prompt_of(ledger, view.entry.key),
+        )
+
+    return results.ask(question)
+
+
+def entries_in_full(results: ResultSet, at_once: int) -> Iterator[list[EntryView]]:
+    """Yield all entries with their texts in the order of the file, some at once; what is beside each is left out."""
+    offset = 0
+
+    def question(folded: Folded) -> list[EntryView]:
+        listed = entry_list.listed(folded.ledger, "TRUE", None, descending=False, offset=offset, limit=at_once)
+        return _views(results, folded, [entry.key for entry in listed])
+
+    while found := results.ask(question):
+        yield found
+        offset += at_once
+
+
+def lines_chosen(results: ResultSet, only: EntryFilter) -> list[int]:
+    """Return the lines on which the entries that are wanted begin."""
+    return results.ask(lambda folded: entry_list.first_lines(folded.ledger, _condition(results, folded, only)))
+
+
+def families_and_prompts(results: ResultSet) -> list[tuple[int, int, int, Outcome]]:
+    """Return of each entry its line, family and checksum of the prompt, 0 for none, and how it ended."""
+    return results.ask(lambda folded: entry_list.families_and_prompts(folded.ledger))
+
+
+def recorded_words(results: ResultSet) -> dict[str, list[str]]:
+    """Return the words that records bring into figures, by field: ids, values of fields, names of kinds and judges."""
+
+    def question(folded: Folded) -> dict[str, list[str]]:
+        ledger = folded.ledger
+        columns = [(name, name) for name in ("parent_id", "error_kind", "category", "attack", "judge")]
+        listed = [*columns, *ledger.facets.items()]
+        return {name: [word for word in ledger.lexicon(column) if word] for name, column in listed}
+
+    return results.ask(question)
+
+
+def _views(results: ResultSet, folded: Folded, keys: Sequence[int]) -> list[EntryView]:
+    """Return entries by their keys with all their texts, without what is beside them."""
+    ledger = folded.ledger
+    rows_of = lookup.rows_by_entry(ledger, keys)
+    placed = [row for rows in rows_of.values() for row in rows]
+    lines = lines_of(ledger, folded.read, placed, results.options.max_line)
+    named = lookup.categories_of(ledger, [row.ord for row in placed])
+    views = []
+    for entry in entry_list.lines_of(ledger, keys):
+        rows = rows_of[entry.key]
         decided_by = next((number for number, row in enumerate(rows, 1) if entry.outcome in row.counts_as), None)
         attempts = tuple(
             _attempt(
@@ -358,21 +413,8 @@ def entry_at(results: ResultSet, line: int) -> EntryView:
             for number, row in enumerate(rows, 1)
         )
         state = None if decided_by is None else rows[decided_by - 1].state
-        variants, size = entry_list.family_of(ledger, entry.key, VARIANTS_LISTED)
-        return EntryView(
-            entry=entry,
-            aim=folded.aim,
-            reason=reason_of(entry.outcome, folded.aim, decided_by, state),
-            attempts=attempts,
-            left_out=tuple(
-                (ledger.place(row.ord), LEFT_OUT[row.status]) for row in lookup.rows_left_out(ledger, entry.key)
-            ),
-            variants=tuple(variants),
-            family_size=size,
-            prompt=entry_list.prompt_of(ledger, entry.key),
-        )
-
-    return results.ask(question)
+        views.append(EntryView(entry, folded.aim, reason_of(entry.outcome, folded.aim, decided_by, state), attempts))
+    return views
 
 
 def same_prompt(results: ResultSet, checksum: int) -> list[EntryLine]:

@@ -147,6 +147,31 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
         str | None,
         Option("print the page at this address, such as / or /run/ID, without a server", "server", metavar="ADDRESS"),
     ] = None
+    export: Annotated[
+        str | None,
+        Option("write the page to FOLDER, to share: static pages that need no server", "export", metavar="FOLDER"),
+    ] = None
+    redact: Annotated[
+        bool, Option("with --export: leave out prompts, responses and every other text, and keep every figure")
+    ] = False
+    force: Annotated[bool, Option("overwrite FOLDER if it is an export")] = False
+    command: str = ""
+
+
+class VerifyOptions(Options, frozen=True, kw_only=True):
+    """Options of `verify`."""
+
+    folder: Annotated[str, Option("folder that view --export wrote", "export", metavar="FOLDER", positional=True)]
+    paths: Annotated[
+        tuple[str, ...],
+        Option(
+            "result files that it was made of; folder or quoted glob",
+            "input",
+            metavar="RESULTS",
+            positional=True,
+            default="results/, or the current folder",
+        ),
+    ] = ()
 
 
 class NewFileOptions(Options, frozen=True, kw_only=True):

@@ -77,10 +77,9 @@ def _refuse_missing() -> None:
 @contextlib.contextmanager
 def _application(paths: tuple[AnyPath, ...], asked: ViewOptions, wait: float | None) -> Iterator[Starlette]:
     from faircount.app.web.app import OpenRuns, application
-    from faircount.app.web.runs import Runs, found_files
+    from faircount.app.web.runs import Runs
 
-    names = [os.fspath(path) for path in paths] or [str(path) for path in asked.paths] or [_default_folder()]
-    files = found_files(names, asked.read_as)
+    files = files_of(paths, asked)
     with contextlib.ExitStack() as opened:
         labels = None
         if asked.labels is not None:
@@ -92,6 +91,15 @@ def _application(paths: tuple[AnyPath, ...], asked: ViewOptions, wait: float | N
         if wait is not None:
             runs.begin()
         yield application(OpenRuns(runs, asked.judge_quality, wait, labels, asked.second_opinions))
+
+
+def files_of(paths: tuple[AnyPath, ...], asked: ViewOptions) -> list[str]:
+    """Return the result files that a page is about; without what shows pages, say so."""
+    _refuse_missing()
+    from faircount.app.web.runs import found_files
+
+    names = [os.fspath(path) for path in paths] or [str(path) for path in asked.paths] or [_default_folder()]
+    return found_files(names, asked.read_as)
 
 
 def _default_folder() -> str:

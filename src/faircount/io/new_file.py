@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -162,6 +163,41 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
             yield new.file
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+@contextlib.contextmanager
+def new_folder(path: str, *, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+    """Give a folder to write in that gets its name when the block has ended well; otherwise nothing is left.
+
+    A folder that is there already is an error, unless `force` lets it be replaced and it `is_ours`, or it is empty.
+    """
+    refuse_address(path)
+    if not path:
+        raise UsageError("an empty name is no folder; name one")
+    place = Path(path).resolve()
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"{path}: is not a folder; name another")
+    there = place.is_dir() and any(place.iterdir())
+    if there and not is_ours(place):
+        raise UsageError(f"{path}: is a folder with other files; name another")
+    if there and not force:
+        raise UsageError(f"{path}: already exists; overwrite it with --force, or name another folder")
+    marked = f".{place.name[:100]}.{secrets.token_hex(8)}"
+    temporary, replaced = place.with_name(marked), place.with_name(f"{marked}.old")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        yield temporary
+        if place.exists():
+            place.rename(replaced)
+        temporary.rename(place)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    finally:
+        if replaced.exists() and not place.exists():
+            replaced.rename(place)
+        for left in (temporary, replaced):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _owner_only(path: str, flags: int) -> int:

@@ -279,6 +279,18 @@ def prompt_of(ledger: LedgerView, key: int) -> int:
     return int(rows[0][0]) if rows else 0
 
 
+def families_and_prompts(ledger: LedgerView) -> list[tuple[int, int, int, Outcome]]:
+    """Return of each entry its line, family and checksum of the prompt, 0 for none, and how it ended."""
+    rows = ledger.query(
+        "SELECT e.first_ord, COALESCE(e.family, 0), CASE WHEN t.is_attack THEN 0 ELSE COALESCE(t.text_hash, 0) END,"
+        " e.outcome FROM entry AS e INNER JOIN counted_row AS t ON e.first_ord = t.ord ORDER BY e.first_ord"
+    )
+    return [
+        (source_and_line(ord_)[1], int(family), int(prompt), _OUTCOMES[outcome])
+        for ord_, family, prompt, outcome in rows
+    ]
+
+
 def entries_with_prompt(ledger: LedgerView, checksum: int) -> list[EntryLine]:
     """Return the entries whose standard rows have a prompt."""
     rows = ledger.query(

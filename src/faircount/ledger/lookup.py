@@ -162,31 +162,38 @@ def folded_entries(ledger: LedgerView, keys: Sequence[int]) -> list[FoldedEntry]
 
 def rows_of(ledger: LedgerView, key: int) -> list[EntryRow]:
     """Return the rows that count in an entry, standard attempts first."""
+    return rows_by_entry(ledger, [key])[key]
+
+
+def rows_by_entry(ledger: LedgerView, keys: Sequence[int]) -> dict[int, list[EntryRow]]:
+    """Return the rows that count in entries, by their keys, standard attempts first."""
     rows = ledger.query(
         f"""
         SELECT
             {TO_READ_BACK},
-            source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time
+            entry_key, source, attack, is_attack, state, succeeded, failed, errored, blocked, requests, response_time
         FROM counted_row AS t
-        WHERE entry_key = ?
+        WHERE entry_key IN {GIVEN}
         ORDER BY is_attack, ord
         """,
-        [key],
+        [list(keys)],
     )
-    return [
-        EntryRow(
-            *to_read_back(ledger, row[:5]),
-            source,
-            strategy_name(ledger, attack, is_attack),
-            is_attack,
-            _OUTCOMES[state],
-            tuple(outcome for outcome, flag in zip(_OUTCOMES, flags, strict=False) if flag),
-            requests,
-            seconds,
+    found: dict[int, list[EntryRow]] = {key: [] for key in keys}
+    for row in rows:
+        key, source, attack, is_attack, state, *flags, requests, seconds = row[5:]
+        found[key].append(
+            EntryRow(
+                *to_read_back(ledger, row[:5]),
+                source,
+                strategy_name(ledger, attack, is_attack),
+                is_attack,
+                _OUTCOMES[state],
+                tuple(outcome for outcome, flag in zip(_OUTCOMES, flags, strict=False) if flag),
+                requests,
+                seconds,
+            )
         )
-        for row in rows
-        for source, attack, is_attack, state, *flags, requests, seconds in [row[5:]]
-    ]
+    return found
 
 
 def categories_of(ledger: LedgerView, ords: Sequence[int]) -> dict[int, list[str]]:

@@ -28,6 +28,9 @@ from faircount.version import __version__
 BREAK_MARK = "↵"
 """Stands where a text breaks its line, so that a real break can be told from a line that was too long."""
 
+SCRIPT = resources.files("faircount.report").joinpath("interactive.js").read_text("utf-8")
+"""What makes the tables of a page sortable, where that is asked for."""
+
 _LONGEST_TEXT = 2000
 _LONGEST_ENTRY = 60
 _PLACES_SHOWN = 3

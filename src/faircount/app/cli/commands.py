@@ -354,7 +354,17 @@ OTHERS = (
             "faircount view results/",
             "faircount view 'results/*.jsonl' --port 8080 --no-browser",
             "faircount view results/ --labels labels.jsonl",
+            "faircount view results/ --export report/ --redact",
         ),
+    ),
+    Command(
+        "verify",
+        "recompute every figure of an exported page from the result files",
+        "Check an export of the page: that its files are as they were written, that the result files are\n"
+        "those it names, and that every figure and page comes out the same again. Exit code 1 if not.",
+        "faircount.app.cli.view:verify",
+        (_APP + "VerifyOptions",),
+        ("faircount verify report/ results/",),
     ),
     Command(
         "explain",

@@ -72,6 +72,8 @@ class OpenRuns(Struct, frozen=True):
     labels: LabelWriter | None = None
     """The file that labels are written to; without it, nothing is."""
     second_opinions: float = 0.0
+    exported: Any = None
+    """What the pages of an export know of it; without it, they are served."""
 
 
 class _Answers:
@@ -83,12 +85,13 @@ class _Answers:
         self._wait = page.wait
         self._comparisons = Comparisons(page.judge_quality)
         self._labelling = page.labels is not None
+        self._exported = page.exported
         self._templates = environment()
         self._texts: OrderedDict[tuple[Any, ...], ShownText] = OrderedDict()
         self._lock = threading.Lock()
 
     def _html(self, template: str, status: int = 200, **context: Any) -> Response:
-        context |= {"runs_open": self._runs.all, "labelling": self._labelling}
+        context |= {"runs_open": self._runs.all, "labelling": self._labelling, "exported": self._exported}
         text = self._templates.get_template(template).render(**context)
         return Response(replace_surrogates(text).encode(), status_code=status, media_type="text/html")
 

@@ -79,12 +79,18 @@ class Comparisons:
             problem = ""
             if self._quality is not None and (analysis is None or analysis.aim != "task"):
                 try:
-                    return _Made(open_comparison(results, replace(options, judge_quality=self._quality)))
+                    return _Made(_named(runs, open_comparison(results, replace(options, judge_quality=self._quality))))
                 except FaircountError as error:
                     problem = str(error)
-            return _Made(open_comparison(results, options), problem)
+            return _Made(_named(runs, open_comparison(results, options)), problem)
         except (FaircountError, OSError) as error:
             return _Made(None, str(error))
+
+
+def _named(runs: Sequence[Run], found: OpenComparison) -> OpenComparison:
+    for run in runs:
+        found = run.naming.of(found)
+    return found
 
 
 def _key(runs: Sequence[Run]) -> tuple[Any, ...]:

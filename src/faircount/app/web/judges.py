@@ -221,7 +221,7 @@ class QualityLabels:
         known = self._known.get(run.id)
         if known is None or known[0] != stamp:
             try:
-                sample = read_quality(self._path, [run.path], run.results().options.max_line).sample
+                sample = read_quality(self._path, [run.file], run.results().options.max_line).sample
             except FaircountError:
                 sample = None
             known = self._known[run.id] = (stamp, None if sample is None else (sample, self._path))

@@ -354,7 +354,7 @@ def run_page(runs: Runs, run: Run, query: Query, judge_quality: str | None) -> R
     guardrail = None
     if a.role == "guardrail" and chosen is not None:
         try:
-            guardrail = run.analysis(details=False, false_positive_checks=chosen.path).false_positives
+            guardrail = run.analysis(details=False, false_positive_checks=chosen.file).false_positives
         except FaircountError as error:
             problem = str(error)
     known = browse.fields(run.results())
@@ -496,7 +496,8 @@ def _judges(run: Run) -> Iterator[tuple[str, int, str]]:
     known = browse.fields(run.results())
     if "judge_name" in known:
         for value, tally in run.results().tally("judge_name").items():
-            yield value or "(none)", tally.total, link_to(run, {"judge_name": (value,)})
+            name = run.naming.of(value)
+            yield name or "(none)", tally.total, link_to(run, {"judge_name": (name,)})
 
 
 def _correction(a: Analysis) -> Markup | None:
@@ -571,7 +572,7 @@ class EntriesPage(Struct, frozen=True):
         return f"/run/{self.run.id}/entry/{row.entry.line}{self.state.query(at=at, offset=0)}"
 
 
-_TEXT_COLUMNS = ("prompt", "response")
+TEXT_COLUMNS = ("prompt", "response")
 _COLUMN_TITLES = {
     "line": "Line",
     "attempts": "Requests",
@@ -595,7 +596,7 @@ def entries_page(run: Run, query: Query) -> EntriesPage:
         ColumnView(
             name,
             _column_title(name),
-            "" if name in _TEXT_COLUMNS else f"/run/{run.id}/entries{state.sorted_by(name)}",
+            "" if name in TEXT_COLUMNS else f"/run/{run.id}/entries{state.sorted_by(name)}",
             {name: "ascending", f"-{name}": "descending"}.get(state.sort, ""),
         )
         for name in ("id", "outcome", *columns)
@@ -607,8 +608,10 @@ def entries_page(run: Run, query: Query) -> EntriesPage:
     )
     empty = EntriesPage(run, state, None, "", heads, offered, (), chips)
     try:
-        texts = any(name in _TEXT_COLUMNS for name in columns)
-        page = browse.entries(results, state.only, state.sort or None, state.offset, state.limit, texts=texts)
+        texts = any(name in TEXT_COLUMNS for name in columns)
+        page = run.naming.of(
+            browse.entries(results, state.only, state.sort or None, state.offset, state.limit, texts=texts)
+        )
         facets = tuple(browse.values(results, state.only, ("outcome", *known[:FIELDS_OFFERED], *state.chosen)))
     except FaircountError as error:
         message, *hint = str(error).split("\n")
@@ -619,7 +622,7 @@ def entries_page(run: Run, query: Query) -> EntriesPage:
         empty,
         page=page,
         rate=_rate_of_chosen(page),
-        facets=facets,
+        facets=run.naming.of(facets),
         previous="" if before is None else f"/run/{run.id}/entries{before}",
         next="" if after is None else f"/run/{run.id}/entries{after}",
     )
@@ -979,7 +982,7 @@ def line_page(run: Run, line: int) -> LinePage:
     from faircount.io.streams import open_bytes
 
     number = 0
-    for block in blocks_of(open_bytes(run.path, run.path)):
+    for block in blocks_of(open_bytes(run.file, run.file)):
         lines = block.lines
         if number + len(lines) >= line:
             text = lines[line - number - 1].decode("utf-8", "backslashreplace")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from faircount.analysis.options import AnalyzeOptions
 from faircount.analysis.result_set import ResultSet
+from faircount.app.web.naming import Naming
 from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.model import Analysis
 from faircount.core.text import clip, visible
@@ -59,6 +61,11 @@ class JournalState(Struct, frozen=True):
     started: datetime | None = None
 
 
+def run_id(content: bytes) -> str:
+    """Return by what addresses name a run."""
+    return hashlib.sha256(content).hexdigest()[:_ID_DIGITS]
+
+
 def found_files(names: Sequence[str], read_as: ReadAs | None = None) -> list[str]:
     """Return the result files that names mean: files, folders with those in them, and globs; nothing twice."""
     files: list[str] = []
@@ -91,13 +98,26 @@ def _results_below(folder: Path, read_as: ReadAs | None) -> Iterator[str]:
                 yield from inputs.expand(inputs.results_in(str(inner), read_as)[0], read_as)
 
 
-class Run:
-    """One result file or journal, open to be asked; what it answers is that of the file as it was last read."""
+class RunName(Struct, frozen=True):
+    """What pages call a run whose file may be elsewhere the next time: an export names runs by their content."""
 
-    def __init__(self, path: str, options: AnalyzeOptions) -> None:
-        self.path = path
-        self.id = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:_ID_DIGITS]
-        self.label = Path(path).name
+    id: str
+    path: str
+    date: datetime | None = None
+
+
+class Run:
+    """One result file or journal, open to be asked; what it answers is that of the file as it was last read.
+
+    `path` is what pages call the file, `file` what is opened.
+    """
+
+    def __init__(self, file: str, options: AnalyzeOptions, name: RunName | None = None) -> None:
+        self.file = file
+        self.path = file if name is None else name.path
+        self.id = run_id(os.fsencode(os.path.realpath(file))) if name is None else name.id
+        self.label = Path(self.path).name
+        self.naming = Naming({} if self.path == file else {file: self.path})
         self.dataset = ""
         self.date: datetime | None = None
         self._options = options
@@ -117,7 +137,7 @@ class Run:
     def stamp(self) -> Stamp:
         """The size of the file and when it was last written."""
         try:
-            found = Path(file_of(self.path)).stat()
+            found = Path(file_of(self.file)).stat()
         except OSError:
             return 0, 0
         return found.st_size, found.st_mtime_ns
@@ -137,7 +157,7 @@ class Run:
             return self._results
 
     def _opened(self) -> ResultSet:
-        return ResultSet([self.path], self._options)
+        return ResultSet([self.file], self._options)
 
     def _refresh(self) -> None:
         """Leave what was read behind if the file has changed since; who is still asking it is let finish."""
@@ -183,20 +203,21 @@ class Run:
         results = self.results()
         if self._summary is None:
             try:
-                self._summary = RunSummary(results.analysis(details=False))
+                self._summary = RunSummary(self.naming.of(results.analysis(details=False)))
             except (FaircountError, OSError) as error:
-                self._summary = RunSummary(None, str(error))
+                self._summary = RunSummary(None, self.naming.of(str(error)))
         return self._summary
 
     def analysis(self, **keywords: Any) -> Analysis:
         """Return every figure of the run."""
-        return self.results().analysis(**keywords)
+        found: Analysis = self.naming.of(self.results().analysis(**keywords))
+        return found
 
     def journal(self) -> JournalState:
         """Return what the journal of a run says of it; nothing for other files."""
         stamp = self.stamp
         if self._journal is None or self._journal[0] != stamp or self._journal[1].state in (RUNNING, STOPPED):
-            self._journal = stamp, _journal_state(self.path)
+            self._journal = stamp, _journal_state(self.file)
         return self._journal[1]
 
 
@@ -251,18 +272,21 @@ def _moment(text: object) -> datetime | None:
 class Runs:
     """All runs of a page, by the digests that addresses name them by."""
 
-    def __init__(self, files: Sequence[str], options: AnalyzeOptions) -> None:
-        self.all = [Run(path, options) for path in files]
+    def __init__(self, files: Sequence[str], options: AnalyzeOptions, names: Sequence[RunName] | None = None) -> None:
+        self.all = [Run(*one) for one in zip(files, repeat(options), names or repeat(None, len(files)))]
         self._by_id = {run.id: run for run in self.all}
         self._labelled = False
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(max_workers=2)
         self._under_way: dict[str, Future[RunSummary]] = {}
         journals = [run.journal() for run in self.all]
-        named = datasets_and_times(files)
-        for run, label, journal, (dataset, moment) in zip(self.all, source_labels(files), journals, named, strict=True):
+        paths = [run.path for run in self.all]
+        named = datasets_and_times(paths)
+        for run, label, journal, (dataset, moment) in zip(self.all, source_labels(paths), journals, named, strict=True):
             run.label, run.dataset = label, journal.dataset or dataset
-            run.date = journal.started or moment or _written(run.path)
+            run.date = journal.started or moment or _written(run.file)
+        for run, name in zip(self.all, names or (), strict=False):
+            run.date = name.date or run.date
 
     def __enter__(self) -> Runs:
         return self

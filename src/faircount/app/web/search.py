@@ -95,7 +95,7 @@ _REPORTED_EVERY = 32 * 1024 * 1024
 def _hits_in(run: Run, words: str, wanted: str, max_line: int) -> Iterator[Hit | int]:
     needles = needles_of(words)
     first, reported = 1, 0
-    for block in blocks(open_stream(run.path, run.path), max_line):
+    for block in blocks(open_stream(run.file, run.file), max_line):
         if block.buffer is TOO_LONG:
             first += 1
             continue

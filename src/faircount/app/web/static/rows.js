@@ -12,6 +12,7 @@ export function rows() {
     }
     document.querySelector("#no-runs").hidden = shown > 0;
     document.querySelector("#runs-count").textContent = words.length ? `${shown} of ${all.length} runs` : `${all.length} ${all.length === 1 ? "run" : "runs"}`;
+    if (location.protocol === "file:") return;
     const address = new URL(location.href);
     if (filter.value) address.searchParams.set("q", filter.value);
     else address.searchParams.delete("q");
@@ -22,6 +23,7 @@ export function rows() {
   if (filter.value) apply();
 
   const button = document.querySelector("#compare-button");
+  if (!button) return;
   const baseline = document.querySelector('#compare input[name="base"]');
   const choose = () => {
     const chosen = document.querySelectorAll('input[name="run"]:checked').length;
