@@ -260,15 +260,17 @@ def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
             )
         with tempfile.TemporaryDirectory(prefix="faircount-verify-") as name:
             options = msgspec.convert(manifest.options | {"redact": manifest.redacted}, ViewOptions)
-            files = [one for one in given if one is not None]
+            folder_again = Path(name) / "export"
+            folder_again.mkdir()
+            files = _under_their_names([one for one in given if one is not None], manifest.sources, Path(name))
             made = manifest.created, manifest.command, manifest.python
             try:
-                again = _write(Path(name), files, manifest.sources, options, *made)
+                again = _write(folder_again, files, manifest.sources, options, *made)
             except (FaircountError, OSError) as error:
                 raise InputError(f"the export cannot be made again: {error}") from error
-            differences += _different_figures(place, Path(name))
+            differences += _different_figures(place, folder_again)
             if byte_for_byte:
-                differences += _different_pages(place, Path(name), manifest, again)
+                differences += _different_pages(place, folder_again, manifest, again)
     return Verification(
         folder=os.fspath(folder),
         files=len(manifest.files),
@@ -321,6 +323,25 @@ def _sources_given(names: Sequence[str], manifest: Manifest) -> tuple[list[str |
         if file is None
     ]
     return given, problems + [f"{visible(file)}: is not what the export was made of" for file in by_id.values()]
+
+
+def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], folder: Path) -> list[str]:
+    """Return files by paths that end as those of the sources do: what runs are called is made of the names of files."""
+    from faircount.io.streams import file_of, split_member
+
+    if all(file == source.name for file, source in zip(files, sources, strict=True)):
+        return list(files)
+    found = []
+    for file, source in zip(files, sources, strict=True):
+        name, member = split_member(source.name)
+        place = folder.joinpath(
+            "results", *(part for part in Path(name).parts if part not in ("..", Path(name).anchor))
+        )
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.symlink_to(Path(file_of(file)).resolve())
+        found.append(source.name.replace(name, str(place), 1) if member is not None else str(place))
+    return found
 
 
 def _different_figures(folder: Path, again: Path) -> Iterator[str]:

@@ -72,6 +72,7 @@ class OpenRuns(Struct, frozen=True):
     labels: LabelWriter | None = None
     """The file that labels are written to; without it, nothing is."""
     second_opinions: float = 0.0
+    comparisons: Comparisons | None = None
     exported: Any = None
     """What the pages of an export know of it; without it, they are served."""
 
@@ -83,7 +84,7 @@ class _Answers:
         self._runs = page.runs
         self._quality = page.judge_quality
         self._wait = page.wait
-        self._comparisons = Comparisons(page.judge_quality)
+        self._comparisons = page.comparisons or Comparisons(page.judge_quality)
         self._labelling = page.labels is not None
         self._exported = page.exported
         self._templates = environment()

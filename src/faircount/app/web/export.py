@@ -32,8 +32,8 @@ from faircount.report.html import SCRIPT as TABLES
 
 MOST_PAIRS = 15
 """Of more pairs of runs, those with the first run are compared."""
-MOST_SIDE_BY_SIDE = 200
-"""So many of the entries that flipped are shown side by side, for each pair of runs."""
+MOST_SIDE_BY_SIDE = 60
+"""So many entries that flipped are shown side by side, as many of each pair of runs."""
 _STYLES = ("report.css", "view.css", "export.css")
 _DOCUMENTS, _RUNS, _PAIRS = "figures", "runs", "pairs"
 _TAG = re.compile(r"<a\b[^>]*>|</a>|<svg\b|</svg>|<link\b[^>]*>|<script\b.*?</script>", re.DOTALL)
@@ -81,10 +81,11 @@ class Exporter:
         self._folder = folder
         self._runs = runs
         self._about = exported
-        self._app = web.application(web.OpenRuns(runs, exported=exported))
-        self._environment = web.environment()
         self._compared = Comparisons(None)
+        self._app = web.application(web.OpenRuns(runs, comparisons=self._compared, exported=exported))
+        self._environment = web.environment()
         self._entries: dict[str, WrittenEntries] = {}
+        self._known: set[str] = set()
         self._beside: set[tuple[str, str, int]] = set()
         exported.script = Markup(script())
         exported.policy = policy_of(exported.script)
@@ -93,6 +94,7 @@ class Exporter:
         """Write everything; the documents say which figures the pages show."""
         self._style()
         runs = [run for run in self._runs.summed_up(None) if run.summary().analysis is not None]
+        self._known = {run.id for run in runs}
         pairs = self._pairs(runs)
         lists = Lists({run.id: run for run in runs})
         for run in runs:
@@ -106,7 +108,7 @@ class Exporter:
                 lists.add(one.id, "alone", other.id, lines, f"not in {other.label}")
             flips = found.lists[0].chosen(cells_of_flips(found.comparison)).nonzero()[0].tolist()
             if not self._about.redacted:
-                shown = flips[:MOST_SIDE_BY_SIDE]
+                shown = flips[: max(MOST_SIDE_BY_SIDE // len(pairs), 1)]
                 self._beside |= {(run.id, base.id, int(found.lists[0].lines[1][place])) for place in shown}
         if len(runs) > 2:
             together = compare_report.as_report(self._compared.of(runs).comparison)
@@ -156,8 +158,8 @@ class Exporter:
             yield f"There are more than {MOST_PAIRS} pairs of runs: each is compared with the first run."
         if not self._about.redacted:
             yield (
-                f"Of each pair of runs, up to {MOST_SIDE_BY_SIDE} entries that flipped are shown side by side, word by "
-                "word; the others open as entries of the run."
+                f"Up to {MOST_SIDE_BY_SIDE} entries that flipped are shown side by side, word by word, as many of each "
+                "pair of runs; the others open as entries of the run."
             )
 
     def _addresses(self, runs: Sequence[Run], pairs: Sequence[tuple[Run, Run]]) -> Iterator[str]:
@@ -190,7 +192,7 @@ class Exporter:
                 return f"{_DOCUMENTS}/{name}"
             case ["static", name]:
                 return name
-            case ["run", run, *_] if run not in self._entries or "where" in said:
+            case ["run", run, *_] if run not in self._known or "where" in said:
                 return ""
             case ["run", run] if not query:
                 return f"{_RUNS}/{run}.html{fragment}"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from faircount.analysis.browse import EntryPreview
 from faircount.analysis.compare.model import FlipGroup
@@ -59,11 +59,11 @@ class Naming:
 
     def _struct(self, value: Struct) -> Struct:
         changed = {}
-        for field in fields(value):
-            before = getattr(value, field.name)
+        for name in value.__struct_fields__:
+            before = getattr(value, name)
             after = self._changed(before)
             if after is not before:
-                changed[field.name] = after
+                changed[name] = after
         if self.redacted:
             changed |= _without_text(value)
         return replace(value, **changed) if changed else value

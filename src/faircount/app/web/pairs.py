@@ -279,11 +279,11 @@ def pair_entry_page(comparisons: Comparisons, run: Run, base: Run, line: int, qu
     found = comparisons.of([base, run])
     c, listed = found.comparison, found.lists[0]
     pair = c.pairs[0]
-    view = browse.entry_at(run.results(), line)
+    view = run.naming.of(browse.entry_at(run.results(), line))
     place = listed.place(view.entry.line)
     if place is None:
         raise InputError(f"The baseline {pair.labels[0]} does not have the entry {clip(visible(view.entry.id), 80)}.")
-    of_base = browse.entry_at(base.results(), int(listed.lines[0][place]))
+    of_base = base.naming.of(browse.entry_at(base.results(), int(listed.lines[0][place])))
     deciding = [deciding_texts(one) for one in (of_base, view)]
     texts = [_compared_text(one.response) for one in deciding]
     prompts = [_compared_text(one.prompt)[0] for one in deciding]
