@@ -26,17 +26,19 @@ from faircount.analysis.evidence import (
     prompt_of,
 )
 from faircount.analysis.grouping import as_one, column_of, find_families
+from faircount.analysis.report_details import titles_of
 from faircount.analysis.result_set import ResultSet
 from faircount.analysis.show import LEFT_OUT, reason_of
 from faircount.analysis.words import WORDS
 from faircount.core.errors import UsageError
-from faircount.core.model import Crossing, Outcome, Tally
+from faircount.core.model import Analysis, Crossing, Outcome, Tally
 from faircount.core.text import clip, visible
 from faircount.io.lenient_json import BadLine, parse
 from faircount.ledger import entry_list, lookup, tallies
 from faircount.ledger.entry_list import Chosen, EntryLine
 from faircount.ledger.row_filter import ChosenRow
 from faircount.readers.rows import history_item, history_state, policy_block_of, scalar_text
+from faircount.report.blocks import EntryTable
 
 VALUES_OFFERED = 40
 """So many values of a field are offered to choose from, the most frequent first."""
@@ -246,6 +248,36 @@ def _existing(ledger: Any, name: str) -> str:
     if name != tallies.ATTACK_NAME and name not in ledger.facets:
         raise UsageError(f"{clip(visible(name), 40)}: no such field")
     return column_of(ledger, name)
+
+
+MOST_IN_TABLE = 20_000
+
+
+def entry_table(results: ResultSet, analysis: Analysis) -> EntryTable:
+    """Return the first entries in columns, with their values by the title of the section of a report about a field."""
+    page = entries(results, EntryFilter(), limit=MOST_IN_TABLE, texts=False)
+    listed = [row.entry for row in page.rows]
+    columns = {
+        name: tuple(
+            _shown_value(entry.attack if name == tallies.ATTACK_NAME else entry.fields.get(name)) for entry in listed
+        )
+        for name in analysis.breakdowns
+    }
+    return EntryTable(
+        ids=tuple(visible(entry.id) for entry in listed),
+        lines=tuple(entry.line for entry in listed) if len(results.files) == 1 else (),
+        outcomes=tuple(entry.outcome.value for entry in listed),
+        fields={_heading(analysis, name): values for name, values in columns.items()},
+        total=page.tally.total,
+    )
+
+
+def _heading(analysis: Analysis, field: str) -> str:
+    return f"Breakdown by {' and '.join(titles_of(analysis, field)) or visible(field)}"
+
+
+def _shown_value(value: str | None) -> str | None:
+    return None if value is None else visible(value)
 
 
 # -- one entry --------------------------------------------------------------------------------------------------

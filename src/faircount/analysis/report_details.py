@@ -118,10 +118,17 @@ def _breakdowns(a: Analysis, figures: bool) -> Iterator[Section]:
         yield _crossing(a.crossing, WORDS[a.aim].rate)
 
 
-def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
+def titles_of(a: Analysis, field: str) -> list[str]:
+    """Return what a breakdown by a field is called, and by those that split the entries alike.
+
+    A field without a title of ours is named by its file, and its text stays apart from ours.
+    """
     alike = [] if field in a.asked else [other for other, found in a.slices.items() if found.same_as == field]
-    # A field without a title of ours is named by its file, and its text stays apart from ours.
-    titles = [FIELD_TITLES[name] for name in (field, *alike) if name in FIELD_TITLES] if field in FIELD_TITLES else []
+    return [FIELD_TITLES[name] for name in (field, *alike) if name in FIELD_TITLES] if field in FIELD_TITLES else []
+
+
+def _breakdown(a: Analysis, field: str, groups: tuple[Group, ...], figures: bool) -> Section:
+    titles = titles_of(a, field)
     named = [group for group in groups if group.value is not None] or list(groups)
     blocks: list[Block] = [_group_grid(a, "Value", named, a.slices[field], groups)]
     if figures and len(named) > 1:

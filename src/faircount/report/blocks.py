@@ -286,9 +286,22 @@ class Section(Struct, frozen=True):
     subject: Subject | None = None
 
 
+class EntryTable(Struct, frozen=True):
+    """The entries of an analysis in columns, for a page that shows those behind a row; `total` counts all."""
+
+    ids: tuple[str, ...]
+    lines: tuple[int, ...]
+    outcomes: tuple[str, ...]
+    fields: dict[str, tuple[str | None, ...]]
+    """By the title of the section that is about the field."""
+    total: int
+
+
 class Report(Struct, frozen=True):
     """What was found out, once as sections for people and once as a document for programs."""
 
     sections: tuple[Section, ...]
     document: Any = field(default_factory=dict)
     """A `Document`, or still the dictionary for one."""
+    entries: tuple[EntryTable, ...] | None = None
+    """Of each analysis, where the page is to be interactive."""

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: no script, no network, no other file.
+"""A report as one HTML file that needs nothing else: no network, no other file, and no script unless it is asked for.
 
 It opens from disk with scripting off, reads on a telephone and on paper, and cannot be made to do anything by what
 the records hold: every text is escaped by the one function that makes elements (`markup.tag`), and a content security
@@ -16,10 +16,11 @@ from importlib import resources
 from itertools import chain
 from typing import assert_never
 
+import msgspec
 from msgspec import Struct
 
 from faircount.core.model import Estimate, Finding, Passage, Severity
-from faircount.core.text import visible
+from faircount.core.text import replace_surrogates, visible
 from faircount.report import blocks, formats
 from faircount.report.markup import Child, Markup, tag, together
 from faircount.report.svg import bars_svg, curves_svg, differences_svg, heat_map_svg, interval_svg
@@ -50,10 +51,12 @@ def render(report: blocks.Report) -> str:
     words, subject = "Report", None
     if articles and articles[0].heading is not None:
         words, subject = articles[0].heading.section.title, articles[0].heading.section.subject
-    written_by = f"Written by Faircount {__version__}. This file loads nothing, runs nothing and sends nothing."
+    entries = None if report.entries is None else _entries(report.entries)
+    runs = "runs nothing" if entries is None else "runs one script of its own"
+    written_by = f"Written by Faircount {__version__}. This file loads nothing, {runs} and sends nothing."
     page = tag(
         "html",
-        _head(words, subject),
+        _head(words, subject, interactive=entries is not None),
         tag(
             "body",
             tag("a", "Skip to the report", class_="skip", href="#report"),
@@ -71,6 +74,7 @@ def render(report: blocks.Report) -> str:
                 class_="page",
             ),
             tag("footer", tag("p", written_by)),
+            entries,
         ),
         lang="en",
     )
@@ -124,12 +128,25 @@ def _article(group: Sequence[blocks.Section], number: int, top: int) -> Article:
     return Article(heading, tuple(titled))
 
 
-def _head(words: str, subject: blocks.Subject | None) -> Markup:
-    css = _css()
+def _entries(tables: Sequence[blocks.EntryTable]) -> Markup:
+    """Return the entries as data that nothing runs, and the one script of the page, which the policy names."""
+    return together(island("entries", tables), Markup(f"<script>{SCRIPT}</script>"))
+
+
+def island(name: str, data: object) -> Markup:
+    """Return data as JSON in an element that no browser runs; no text in it can end the element."""
+    text = replace_surrogates(msgspec.json.encode(data).decode())
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(f'<script type="application/json" id="{name}">{text}</script>')
+
+
+def _head(words: str, subject: blocks.Subject | None, *, interactive: bool) -> Markup:
+    css = _css() + (_INTERACTIVE_STYLE if interactive else "")
     # The policy allows our one style element and nothing else.
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    script = f"'{hash_source(SCRIPT)}'" if interactive else "'none'"
     policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; script-src 'none'; img-src 'none'; "
+        f"default-src 'none'; style-src '{hash_source(css)}'; script-src {script}; img-src 'none'; "
         "base-uri 'none'; form-action 'none'"
     )
     name = words if subject is None else f"{words} {formats.cell(subject, width=_LONGEST_TEXT)}"
@@ -144,6 +161,24 @@ def _head(words: str, subject: blocks.Subject | None) -> Markup:
         tag("title", f"{name} – Faircount"),
         Markup(f"<style>{css}</style>"),
     )
+
+
+def hash_source(content: str) -> str:
+    """Return how a policy names the one style or script that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+
+
+_INTERACTIVE_STYLE = """
+.sort { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; text-align: inherit; }
+.sort::after { content: " ↕"; opacity: 0.5; } [aria-sort="ascending"] .sort::after { content: " ▲"; opacity: 1; }
+[aria-sort="descending"] .sort::after { content: " ▼"; opacity: 1; }
+.filter { display: block; margin: 0.5rem 0; }
+.filter input, .behind { font: inherit; font-size: 0.875rem; color: inherit; }
+.behind { background: none; border: 1px solid var(--line); border-radius: 4px; cursor: pointer; margin-left: 0.5rem; }
+.behind-row:hover rect { opacity: 0.75; } .behind-row { cursor: pointer; }
+.behind-entries { max-height: 24rem; overflow: auto; margin: 0.5rem 0; }
+@media print { .sort::after { content: ""; } .filter, .behind { display: none; } }
+"""
 
 
 @cache

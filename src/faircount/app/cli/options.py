@@ -119,6 +119,12 @@ class PageOutput(Output, frozen=True, kw_only=True):
             "write to FILE instead of standard output; a folder for the pages of several files", read=read_file_to_write
         ),
     ] = None
+    interactive: Annotated[
+        bool,
+        Option(
+            "html: sort and filter tables, and show the entries behind a row, by a script in the page", "output"
+        ),
+    ] = False
     beside: ClassVar[bool] = True
 
 

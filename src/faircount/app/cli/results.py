@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from faircount.app.cli.options import (
     PrintedReport,
     ReportOutput,
 )
-from faircount.app.cli.runner import EXIT_INCOMPLETE, CommandResult, Files, against_baseline, with_gates
+from faircount.app.cli.runner import EXIT_INCOMPLETE, STDIN, CommandResult, Files, against_baseline, with_gates
 from faircount.app.cli.terminal import note
 from faircount.app.options import (
     ComparedFile,
@@ -56,7 +56,9 @@ from faircount.io.files import is_file
 
 if TYPE_CHECKING:
     from faircount.cluster.spark import SparkEngine
+    from faircount.core.model import Analysis
     from faircount.readers.cache import Cache
+    from faircount.report.blocks import Report
 
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
@@ -77,6 +79,8 @@ def analyze(
     from faircount.analysis.report import as_report
     from faircount.readers.inputs import expand
 
+    if output.interactive:
+        _refuse_interactive(files, options, output, who)
     # Pages and documents show every file at length, the console where there are few.
     at_length = output.format in ("html", "json", "xlsx") or len(expand(files.names)) <= FILES_AT_LENGTH
     details = shown.details or options.combine or at_length
@@ -109,12 +113,38 @@ def analyze(
     if output.format != "html":
         return replace(answer, report=arranged(found.analyses, details=details))
     if len(found.analyses) > 1 and Path(output.path or "").suffix == ".html":
-        return replace(answer, pages=[(str(output.path), arranged(found.analyses))])
+        page = _with_entries(arranged(found.analyses), found.analyses, options, output)
+        return replace(answer, pages=[(str(output.path), page)])
     return replace(
         answer,
-        pages=[(one.name, arranged([one])) for one in found.analyses],
+        pages=[(one.name, _with_entries(arranged([one]), [one], options, output)) for one in found.analyses],
         several=not options.combine and len(found.analyses) + len(found.failures) > 1,
     )
+
+
+def _refuse_interactive(files: Files, options: AnalyzeOptions, output: PageOutput, who: EngineOptions) -> None:
+    """Raise where the entries behind a row cannot be listed after the analysis."""
+    if output.format != "html":
+        raise UsageError("--interactive needs --output-format html")
+    given = {"--where": options.where, "--judge": options.judge, "--engine spark": who.engine != "local"}
+    for name in (name for name, value in given.items() if value):
+        raise UsageError(f"--interactive does not work with {name}")
+    if STDIN in files.names:
+        raise UsageError("--interactive reads the files twice, and standard input can be read only once")
+
+
+def _with_entries(report: Report, analyses: Sequence[Analysis], options: AnalyzeOptions, output: PageOutput) -> Report:
+    """Return the report of a page with the entries behind its rows, if they are asked for."""
+    if not output.interactive:
+        return report
+    from faircount.analysis.browse import entry_table
+    from faircount.analysis.result_set import ResultSet
+
+    tables = []
+    for one in analyses:
+        with ResultSet([source.path for source in one.sources], options) as found:
+            tables.append(entry_table(found, one))
+    return replace(report, entries=tuple(tables))
 
 
 @contextlib.contextmanager

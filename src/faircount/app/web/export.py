@@ -6,8 +6,6 @@ only a server could answer is not there: queries, labels, other baselines, runs 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape, unescape
@@ -29,6 +27,7 @@ from faircount.core.errors import FaircountError, InputError
 from faircount.report import documents
 from faircount.report.blocks import Report
 from faircount.report.html import SCRIPT as TABLES
+from faircount.report.html import hash_source
 
 MOST_PAIRS = 15
 """Of more pairs of runs, those with the first run are compared."""
@@ -67,9 +66,8 @@ def script() -> str:
 
 def policy_of(content: str) -> str:
     """Return what a page lets a browser do: run this script, and load the style beside it."""
-    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'self' file:; img-src 'self' file:; "
+        f"default-src 'none'; script-src '{hash_source(content)}'; style-src 'self' file:; img-src 'self' file:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
@@ -121,7 +119,13 @@ class Exporter:
             self._about.islands[run.id, ""] = lists.of_run(run, self._entries[run.id])
         for base, run in pairs:
             sides = self._entries[base.id], self._entries[run.id]
-            self._about.islands[run.id, base.id] = lists.of_pair(run, base, self._compared.of([base, run]), sides)
+            self._about.islands[run.id, base.id] = lists.of_pair(
+                run,
+                base,
+                self._compared.of([base, run]),
+                sides,
+                {line for one, other, line in self._beside if (one, other) == (run.id, base.id)},
+            )
         for address in self._addresses(runs, pairs):
             self._page(address)
         self._write("about.html", self._environment.get_template("export_about.html").render(**self._context()))

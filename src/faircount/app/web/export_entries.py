@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,9 +26,9 @@ from faircount.app.web.naming import Naming
 from faircount.app.web.pages import FIRST_PIECE, title_of
 from faircount.app.web.runs import Run
 from faircount.core.model import Outcome
-from faircount.core.text import replace_surrogates, visible
+from faircount.core.text import visible
 from faircount.ledger import entry_list
-from faircount.report import formats
+from faircount.report import formats, html
 
 AT_ONCE = 2_000
 MOST_IN_PAGE, LARGEST_PAGE = 500, 1_000_000
@@ -43,10 +43,7 @@ _LONGEST_REASON = 4_000
 
 def island(name: str, data: Any) -> Markup:
     """Return data as an element of a page that nothing runs; no text in it can end the element."""
-    text = replace_surrogates(msgspec.json.encode(data).decode())
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(f'<script type="application/json" id="{name}">{text}</script>')
+    return Markup(html.island(name, data).text)
 
 
 def _shown(text: str) -> str:
@@ -310,7 +307,12 @@ class Lists:
         return listed
 
     def of_pair(
-        self, run: Run, base: Run, compared: OpenComparison, sides: tuple[WrittenEntries, WrittenEntries]
+        self,
+        run: Run,
+        base: Run,
+        compared: OpenComparison,
+        sides: tuple[WrittenEntries, WrittenEntries],
+        beside: Collection[int],
     ) -> Markup:
         """Return the list of the entries that a run and its baseline share."""
         listed, c = compared.lists[0], compared.comparison
@@ -349,6 +351,7 @@ class Lists:
             "sets": causes,
             "families": [],
             "beside": f"{run.id}-vs-{base.id}-",
+            "together": sorted(beside),
             "words": _outcome_words(run),
         }
         return island("list", data)

@@ -42,7 +42,9 @@ function entryList(list) {
   const fields = new Map(list.fields.map((field) => [field.name, field]));
   const sets = new Map(list.sets.map(([name, value, words, places]) => [`${name} ${value}`, { words, places: new Set(places) }]));
   const placeOf = (at) => (list.places ? list.places[at] : at);
+  const together = new Set(list.together);
   const address = (at) => {
+    if (together.has(list.lines[at])) return `${list.beside}${list.lines[at]}.html`;
     const place = placeOf(at);
     let low = 0;
     let high = list.begins.length - 1;
