@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from tools import licences
 
 from tests.conftest import ROOT, some
@@ -168,3 +169,24 @@ def test_the_page_of_licences_has_every_package_that_is_locked_for_running() -> 
 def test_no_licence_binds_those_who_use_faircount() -> None:
     stated = {name: licences.licence(name) for name in licences.locked()}
     assert {name: text for name, text in stated.items() if "GPL" in text or "SSPL" in text} == {}
+
+
+# --- templates ------------------------------------------------------------------------------------------------------
+
+
+def test_the_forms_for_issues_are_forms_and_ask_for_nothing_secret() -> None:
+    folder = ROOT / ".github"
+    for form in some(folder.glob("ISSUE_TEMPLATE/[!c]*.yml")):
+        document = yaml.safe_load(form.read_text(encoding="utf-8"))
+        assert document["name"] and document["description"]
+        asked = [part for part in document["body"] if part["type"] != "markdown"]
+        assert all(part["id"] and part["attributes"]["label"] for part in asked)
+        assert "do not paste real prompts" in form.read_text(encoding="utf-8")
+    assert "No real prompts" in (folder / "pull_request_template.md").read_text(encoding="utf-8")
+
+
+def test_make_help_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True)
+    assert re.findall(r"^  make (\S+)", done.stdout, re.MULTILINE) == phony.split()
