@@ -55,14 +55,14 @@ def refuse_drawn_difference(dividing: Dividing, draw: random.Random, files: Any,
     refuse_difference(dividing, paths, options, number)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_files_of_our_own_give_the_same_document(tmp_path: Path, dividing: Dividing, seed: int) -> None:
     draw = random.Random(seed)
     refuse_drawn_difference(dividing, draw, made_files(tmp_path, draw), (1, 2, 7))
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_golden_hostile_and_published_files_give_the_same_document(shared: Path, dividing: Dividing, seed: int) -> None:
     draw = random.Random(seed)
     refuse_drawn_difference(dividing, draw, shared_files(shared, draw), (1, 2, 7))
