@@ -54,7 +54,7 @@ def test_a_picture_is_an_svg_that_tells_its_title_and_runs_and_loads_nothing(nam
     assert root.tag == f"{SVG}svg"
     assert root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc")
     names = {element.tag.removeprefix(SVG) for element in root.iter()}
-    assert names <= {"svg", "title", "desc", "style", "g", "rect", "line", "polyline", "text"}
+    assert names <= {"svg", "title", "desc", "style", "g", "rect", "line", "polyline", "polygon", "circle", "text"}
     for element in root.iter():
         assert not [key for key in element.attrib if key.startswith("on") or key.endswith(("href", "src"))]
     assert not re.search(r"url\(|@import|<!|<\?|javascript:|data:", text_of(name))
@@ -85,7 +85,9 @@ def test_a_picture_is_shown_by_a_page_with_a_text_for_those_who_do_not_see_it(na
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_names_method_and_unit(name: str) -> None:
-    assert re.search(r"95% interval: [^;]*(Wilson|Kaplan-Meier)[^;]*; unit: \w+", text_of(name))
+    assert re.search(
+        r"95% interval: [^;]*(Wilson|Kaplan-Meier)[^;]*; unit: \w+|95% band for all thresholds at once", text_of(name)
+    )
 
 
 def test_the_sample_behind_a_picture_is_that_of_the_demo() -> None:

@@ -13,8 +13,7 @@ from jsonschema import Draft202012Validator
 
 import faircount
 from faircount import UsageError
-from faircount.analysis.operating.points import OperatingPoints
-from faircount.analysis.operating.report import as_report, envelope
+from faircount.analysis import OperatingPoints, envelope, operating_report
 from faircount.report import console, html, markdown
 from faircount.stats import operating_point, roc_band, wilson
 from tests.conftest import ROOT, Cli, Write, attack, some, standard
@@ -130,7 +129,7 @@ def test_variants_of_one_prompt_count_as_fewer(write: Write) -> None:
     one, other = alone.points[0], together.points[0]
     assert other.threshold is None or known(other.threshold) > known(one.threshold)
     assert other.design_effect > 1
-    assert "Worth" in console.render(as_report(points(*files, cluster="group", max_fpr=0.1)))
+    assert "Worth" in console.render(operating_report(points(*files, cluster="group", max_fpr=0.1)))
 
 
 def test_several_judges_have_a_curve_each_and_the_scores_of_rejudging_are_read(write: Write) -> None:
@@ -161,7 +160,7 @@ def test_several_guardrails_stand_on_one_figure(pair: tuple[str, str], write: Wr
         pair[0], others[0], false_positive_checks=[pair[1], others[1]], score="guard_score", max_fpr=0.05
     )
     assert len(found.guardrails) == 2
-    page = html.render(as_report(found, figures=True))
+    page = html.render(operating_report(found, figures=True))
     roc = page[page.index('class="fc-curves"') :].partition("</svg>")[0]
     assert roc.count("<polyline") == 2 and roc.count("<polygon") >= 2
     assert "band for all thresholds at once" in roc
@@ -184,17 +183,17 @@ def test_costs_choose_the_cheapest_threshold(pair: tuple[str, str]) -> None:
 
 
 def test_the_report_begins_with_the_answer_and_fits_80_columns(pair: tuple[str, str]) -> None:
-    shown = console.render(as_report(points(*pair, max_fpr=0.02, min_recall=0.9, cost_miss=9)), width=80)
+    shown = console.render(operating_report(points(*pair, max_fpr=0.02, min_recall=0.9, cost_miss=9)), width=80)
     assert max(map(len, shown.splitlines())) <= 80
     first = " ".join(shown.split())[:220]
     assert "At a threshold of" in first and "the false positive rate is at most 2% (95% confidence)" in first
-    few = console.render(as_report(points(*pair, max_fpr=0.001)), width=80)
+    few = console.render(operating_report(points(*pair, max_fpr=0.001)), width=80)
     assert "2,995 without a false alarm would be enough" in " ".join(few.split())
 
 
 def test_names_of_files_do_no_harm(write: Write) -> None:
     attacks = write(scored(30, 2, 1), "results_<script>alert(1)<-script>\x1b[31m_x.jsonl")
-    report = as_report(points(attacks, write(scored(30, -1, 2), "b.jsonl")), figures=True)
+    report = operating_report(points(attacks, write(scored(30, -1, 2), "b.jsonl")), figures=True)
     assert "<script>alert" not in html.render(report)
     for shown in (console.render(report), markdown.render(report)):
         assert "alert(1)" in shown and "\x1b" not in shown

@@ -184,8 +184,8 @@ def chance_that_all_hold(n: int, local: float) -> float:
     high = beta.ppf((1 + local) / 2, ranks, n - ranks + 1)
     # Before `low[i]` there are at most i - 1 points, up to `high[i]` at least i.
     events = sorted(
-        [(at, False, rank) for at, rank in zip(low, ranks, strict=True)]
-        + [(at, True, rank) for at, rank in zip(high, ranks, strict=True)]
+        [(at, False, int(rank)) for at, rank in zip(low, ranks, strict=True)]
+        + [(at, True, int(rank)) for at, rank in zip(high, ranks, strict=True)]
     )
     chances, first, before, logs = np.array([1.0]), 0, 0.0, 0.0
     for at, is_high, rank in events:

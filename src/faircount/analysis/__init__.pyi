@@ -112,6 +112,9 @@ from faircount.analysis.labelling import labels_so_far as labels_so_far
 from faircount.analysis.labelling import names_in_labels as names_in_labels
 from faircount.analysis.labelling import run_frame as run_frame
 from faircount.analysis.labelling import run_labels as run_labels
+from faircount.analysis.operating.points import OperatingPoints as OperatingPoints
+from faircount.analysis.operating.report import envelope as envelope
+from faircount.analysis.operating.report import operating_report as operating_report
 from faircount.analysis.options import CATEGORIES as CATEGORIES
 from faircount.analysis.options import RANKED_BY as RANKED_BY
 from faircount.analysis.options import SUMMARY as SUMMARY

@@ -57,7 +57,7 @@ class OperatingPoint(Struct, frozen=True):
     design_effect: float = 1.0
 
 
-class _Side(Struct, frozen=True):
+class _ClassScores(Struct, frozen=True):
     """The scores of one class, rising, and the family of each, where there are any."""
 
     scores: Floats
@@ -86,7 +86,7 @@ class _Side(Struct, frozen=True):
         return 1.0 if self.families is None else widening(self.rate(count, "", level, lowest=lowest))
 
 
-def _sides(labels: Any, scores: Any, families: Any) -> tuple[_Side, _Side]:
+def _sides(labels: Any, scores: Any, families: Any) -> tuple[_ClassScores, _ClassScores]:
     """Return hits and passes; samples without a score are left out, and families are numbered from 0."""
     import numpy as np
 
@@ -102,7 +102,7 @@ def _sides(labels: Any, scores: Any, families: Any) -> tuple[_Side, _Side]:
         if groups is not None:
             own = np.unique(groups[chosen], return_inverse=True)[1][order]
             own = None if len(own) == 0 or np.bincount(own).max() < 2 else own
-        sides.append(_Side(values[chosen][order], own))
+        sides.append(_ClassScores(values[chosen][order], own))
     return sides[0], sides[1]
 
 
@@ -181,7 +181,7 @@ def _upper(errors: int, n: int, effect: float, level: float) -> float:
     return 1.0 if errors >= n else beta_quantile(level, errors / effect + 1, (n - errors) / effect)
 
 
-def _most_errors(side: _Side, wanted: float, level: float, *, lowest: bool) -> tuple[int | None, float]:
+def _most_errors(side: _ClassScores, wanted: float, level: float, *, lowest: bool) -> tuple[int | None, float]:
     """Return with how many errors the upper limit is within the wanted rate, and the effect of families there.
 
     None if it is not with none at all.
@@ -201,7 +201,7 @@ def _most_errors(side: _Side, wanted: float, level: float, *, lowest: bool) -> t
     return low, effect
 
 
-def _lowest_above(hits: _Side, passes: _Side, limit: float) -> float | None:
+def _lowest_above(hits: _ClassScores, passes: _ClassScores, limit: float) -> float | None:
     """Return the lowest score above a limit, or None where there is none."""
     above = [float(those[those > limit][0]) for those in (hits.scores, passes.scores) if those[-1] > limit]
     return min(above, default=None)
@@ -344,7 +344,7 @@ def roc_band(
     effects = tuple(_largest_effect(side, level) for side in (hits, passes))
     part = math.sqrt(level)
 
-    def limits(count: int, side: _Side, effect: float) -> tuple[float, float, float]:
+    def limits(count: int, side: _ClassScores, effect: float) -> tuple[float, float, float]:
         n = len(side.scores)
         return (count / n, *simultaneous_limits(count, n, level=part, design_effect=effect))
 
@@ -364,7 +364,7 @@ def roc_band(
 _EFFECTS_TRIED = 12
 
 
-def _largest_effect(side: _Side, level: float) -> float:
+def _largest_effect(side: _ClassScores, level: float) -> float:
     """Return the largest effect of families on the shares that some thresholds cut off."""
     n = len(side.scores)
     counts = (

@@ -47,7 +47,7 @@ _LIMITS = (
 )
 
 
-def as_report(found: OperatingPoints, *, figures: bool = False) -> Report:
+def operating_report(found: OperatingPoints, *, figures: bool = False) -> Report:
     """Arrange operating points into a report."""
     sections = [Section("Operating points", tuple(_opening(found)), level=1)]
     sections.append(Section("Thresholds chosen", tuple(_chosen(found))))

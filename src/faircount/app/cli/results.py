@@ -196,11 +196,11 @@ def compare(files: Files, options: CompareOptions, output: Output, gates: Gates)
 
 def operating_point(files: Files, options: OperatingOptions, output: Output) -> CommandResult:
     """Run `results operating-point`."""
-    from faircount.analysis.operating.report import as_report
+    from faircount.analysis.operating.report import operating_report
 
     found = results.operating_point(*files.names, options=options, progress=files.progress)
     return CommandResult(
-        report=as_report(found, figures=output.figures),
+        report=operating_report(found, figures=output.figures),
         name="operating-point",
         inputs=found.files,
         damaged=found.damaged,

@@ -47,7 +47,7 @@ MOST_PAIRS = 4
 _COSTS = {"cost_false_alarm": 1.0, "cost_miss": 10.0}
 
 
-class Pair(Struct, frozen=True):
+class GuardrailRuns(Struct, frozen=True):
     """A run over attacks, and the run over harmless prompts that goes with it."""
 
     run: Run
@@ -71,7 +71,7 @@ class ThresholdLine(Struct, frozen=True):
 class OperatingPage(Struct, frozen=True):
     """The thresholds of some guardrails; `problems` say which pairs have no curve, and why."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[GuardrailRuns, ...]
     benign: tuple[Run, ...]
     values: Mapping[str, str]
     problem: str
@@ -129,7 +129,7 @@ class OperatingPages:
             level=formats.exact_percent(options.level),
         )
 
-    def _pairs(self, query: Query, benign: Sequence[Run]) -> Iterator[Pair]:
+    def _pairs(self, query: Query, benign: Sequence[Run]) -> Iterator[GuardrailRuns]:
         named = [value for name, value in query if name == "run"]
         beside = {name.removeprefix("benign."): value for name, value in query if name.startswith("benign.")}
         shown = 0
@@ -143,7 +143,7 @@ class OperatingPages:
                 continue
             chosen = run.id in named if named else shown < MOST_PAIRS
             shown += chosen
-            yield Pair(run, partner, chosen)
+            yield GuardrailRuns(run, partner, chosen)
 
     def _read(self, run: Run, options: OperatingOptions) -> FileScores:
         """Return the scores of a run; families and everything else that is asked is always the same on this page."""
