@@ -26,6 +26,8 @@ from faircount.app.results import operating_point as operating_point
 from faircount.app.results import power as power
 from faircount.app.results import sample_for_labels as sample_for_labels
 from faircount.app.results import show as show
+from faircount.app.share import export_view as export_view
+from faircount.app.share import verify as verify
 from faircount.app.targets import try_attack as try_attack
 from faircount.app.targets import try_target as try_target
 from faircount.core.attempt import Attempt as Attempt

@@ -121,9 +121,7 @@ class PageOutput(Output, frozen=True, kw_only=True):
     ] = None
     interactive: Annotated[
         bool,
-        Option(
-            "html: sort and filter tables, and show the entries behind a row, by a script in the page", "output"
-        ),
+        Option("html: sort and filter tables, and show the entries behind a row, by a script in the page", "output"),
     ] = False
     beside: ClassVar[bool] = True
 

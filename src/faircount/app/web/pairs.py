@@ -157,7 +157,7 @@ def pair_previews(
 ) -> Iterator[PairPreview]:
     """Yield pairs with the beginnings of their texts."""
     lines = [[int(one[place]) for place in places] for one in listed.lines]
-    a, b = previews(base.results(), lines[0]), previews(run.results(), lines[1])
+    a, b = (one.naming.of(previews(one.results(), at)) for one, at in zip((base, run), lines, strict=True))
     for number, (place, one, other) in enumerate(zip(places, *lines, strict=True), state.offset):
         href = f"/run/{run.id}/entry/{other}{state.query(at=number, offset=0)}"
         yield PairPreview(listed.ids[place], href, a.get(one), b.get(other))
@@ -211,7 +211,7 @@ def _alone_page(page: PairsPage, listed: PairList, pair: Pair) -> PairsPage:
     run, state, other = (page.base, page.run)[side], page.state, pair.labels[1 - side]
     placed = [(int(line), reason) for reason, lines in listed.alone[side].items() for line in lines]
     shown = sorted(placed)[state.offset : state.offset + state.limit]
-    found = previews(run.results(), [line for line, _ in shown])
+    found = run.naming.of(previews(run.results(), [line for line, _ in shown]))
     reasons = {**REASONS, pairing.MISSING: f"not in {other}"}
     before, after = _pages(f"/run/{page.run.id}/entries", state, len(placed))
     return replace(

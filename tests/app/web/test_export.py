@@ -1,0 +1,257 @@
+"""An export: every link leads somewhere, redacted it holds no text, and whatever was changed in it is found."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pytest
+
+from faircount import UsageError, export_view, verify
+from tests.app.web.conftest import hostile_rows
+from tests.conftest import encode, standard
+
+CANARY = "zebra quartz umbrella vortex <b>& the ninth lantern"
+"""A text that only a record has."""
+A, B = "results_bot-a_1790000000.jsonl", "results_bot-b_1790000001.jsonl"
+
+
+def secret_rows(seed: int) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for number in range(40):
+        success = (number * 7 + seed) % 3 == 0
+        rows.append(
+            standard(
+                f"{number}",
+                success=success,
+                input=f"{CANARY} prompt {number}",
+                response=f"{CANARY} response {number}",
+                system_message=f"{CANARY} system",
+                judge_reason=f"{CANARY} reason",
+                judge_args=f"{CANARY} args",
+                payload=f"{CANARY} payload",
+                notes=f"{CANARY} notes",
+                lang="de" if number % 2 else "en",
+                plugin=["plain", "base64"][number % 2],
+            )
+        )
+    rows.append(standard("failed", success=False, response="", error=f"{CANARY} error"))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shared")
+    for seed, name in enumerate((A, B)):
+        (folder / name).write_bytes(encode(secret_rows(seed)))
+    (folder / "results_<img src=x onerror=window.ran=1>_1790000002.jsonl").write_bytes(encode(hostile_rows()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(results: Path) -> Path:
+    export_view(results / "whole", *sorted(results.glob("*.jsonl")))
+    return results / "whole"
+
+
+@pytest.fixture(scope="module")
+def redacted(results: Path) -> Path:
+    export_view(results / "redacted", results / A, results / B, redact=True)
+    return results / "redacted"
+
+
+def pages(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted(folder.rglob("*.html")):
+        yield path, path.read_text("utf-8")
+
+
+def test_every_link_leads_to_a_file_of_the_export(exported: Path) -> None:
+    seen = 0
+    for path, text in pages(exported):
+        for link in re.findall(r'<(?:a|link)\b[^>]*\shref="([^"]*)"', text):
+            file, _, place = unescape(link).partition("#")
+            target = path if not file else path.parent / unquote(file)
+            assert target.resolve().is_relative_to(exported), link
+            assert target.is_file(), f"{path}: {link}"
+            line = re.fullmatch(r"line=(\d+)", place)
+            if line is not None:
+                assert f'"line":{line[1]},' in target.read_text("utf-8")
+            seen += 1
+    assert seen > 200
+
+
+def test_a_page_names_its_script_by_hash_and_loads_nothing_else(exported: Path) -> None:
+    for path, text in pages(exported):
+        assert re.search(r"script-src &#39;sha256-[\w+/=]+&#39;; style-src", text), path
+        assert re.findall(r"<script(?! type=\"application/json\")[^>]*>", text) == ["<script>"], path
+        assert not re.search(r'\s(?:src|action|formaction|srcset)="', text), path
+
+
+def test_a_run_has_a_page_its_entries_and_the_comparison_with_the_others(exported: Path) -> None:
+    manifest = json.loads((exported / "manifest.json").read_text())
+    a, b = (one["id"] for one in manifest["sources"] if "bot-" in one["name"])
+    for name in (f"runs/{a}.html", f"runs/{a}-entries.html", f"entries/{a}-0001.html", f"pairs/{b}-vs-{a}.html"):
+        assert (exported / name).is_file()
+    assert (exported / f"figures/{b}-vs-{a}.json").is_file()
+
+
+def spellings(text: str) -> set[str]:
+    words = {text, json.dumps(text)[1:-1], escape(text), escape(escape(text)), quote(text), text.replace(" ", "+")}
+    words |= {text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")}
+    # Wherever in a group of three the text begins.
+    words |= {base64.b64encode(b" " * at + text.encode())[4:-4].decode() for at in range(3)}
+    return words | {one.upper() for one in words} | {one.lower() for one in words}
+
+
+@pytest.mark.parametrize("part", [CANARY, "zebra quartz", "umbrella vortex", "ninth lantern", "umbrella"])
+def test_without_texts_no_byte_of_them_is_anywhere(redacted: Path, exported: Path, part: str) -> None:
+    wanted = {one.encode() for one in spellings(part)}
+    for path in redacted.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not [one for one in wanted if one in content or one in str(path).encode()], path
+    assert any(part.split()[0].encode() in path.read_bytes() for path in exported.rglob("*.html"))
+
+
+def test_without_texts_every_figure_is_there(redacted: Path, results: Path, tmp_path: Path) -> None:
+    whole = export_view(tmp_path / "whole", results / A, results / B)
+    assert json.loads((redacted / "manifest.json").read_text())["figures"] == whole.figures
+
+
+def test_an_export_of_the_same_files_is_verified_wherever_they_are(
+    exported: Path, results: Path, tmp_path: Path
+) -> None:
+    copies = [
+        shutil.copy(path, tmp_path / f"results_{number}.jsonl")
+        for number, path in enumerate(sorted(results.glob("*.jsonl")))
+    ]
+    found = verify(exported, *copies)
+    assert (found.differences, found.byte_for_byte) == ((), True)
+    assert found.figures > 1000
+
+
+def test_what_was_changed_is_found(redacted: Path, results: Path, tmp_path: Path) -> None:
+    def changed(*replacements: tuple[str, str, str]) -> list[str]:
+        copy = tmp_path / str(len(list(tmp_path.iterdir())))
+        shutil.copytree(redacted, copy)
+        for name, before, after in replacements:
+            content = (copy / name).read_text("utf-8")
+            assert before in content
+            (copy / name).write_text(content.replace(before, after, 1), "utf-8")
+        return list(verify(copy, results / A, results / B).differences)
+
+    manifest = json.loads((redacted / "manifest.json").read_text())
+    run = manifest["sources"][0]["id"]
+    page, document = f"runs/{run}.html", f"figures/{run}.json"
+    rate = re.findall(r'headline-rate">([\d.]+%)', (redacted / page).read_text("utf-8"))[0]
+    (said, *_) = changed((page, f'headline-rate">{rate}', 'headline-rate">1%'))
+    assert said == f"{page}: was changed after it was written"
+
+    # Whoever renews the manifest as well does not get away with it: figures and pages are made again.
+    total = changed((document, '"total": 41', '"total": 42'))
+    assert f"{document}: was changed after it was written" in total
+    assert any(one.startswith(document) and "entries.total is 42, and should be 41" in one for one in total)
+    other = changed(("manifest.json", '"command": "', '"command": "rm '))
+    assert any("should be" in one for one in other)
+
+
+def test_a_missing_and_an_added_file_are_found(redacted: Path, results: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    (copy / "icon.svg").unlink()
+    (copy / "more.html").write_text("<p>more</p>")
+    found = verify(copy, results / A, results / B).differences
+    assert "icon.svg: is missing" in found
+    assert "more.html: is not part of the export" in found
+
+
+def test_a_changed_result_file_is_found(redacted: Path, results: Path, tmp_path: Path) -> None:
+    other = tmp_path / A
+    other.write_bytes((results / A).read_bytes().replace(b'"success":true', b'"success":false', 1))
+    found = verify(redacted, other, results / B)
+    assert any(A in one and "no file given has its content" in one for one in found.differences)
+    assert "not recomputed" in found.notes[0]
+
+
+def test_of_another_version_only_figures_are_compared(redacted: Path, results: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    manifest = json.loads((copy / "manifest.json").read_text()) | {"faircount": "0.0.1"}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    found = verify(copy, results / A, results / B)
+    assert (found.differences, found.byte_for_byte) == ((), False)
+    assert "written by Faircount 0.0.1" in found.notes[0]
+
+
+def test_a_folder_that_is_no_export_stays_as_it_is(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="other files"):
+        export_view(tmp_path / "mine", results / A, force=True)
+    with pytest.raises(UsageError, match="does not work"):
+        export_view(tmp_path / "new", results / A, labels="labels.jsonl")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mine"]
+    assert [one.name for one in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+# -- in a browser -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(20_000)
+        page.harm = []
+        page.on("dialog", lambda dialog: page.harm.append(dialog.message) or dialog.dismiss())
+        page.on("pageerror", lambda error: page.harm.append(str(error)))
+        page.on("console", lambda said: page.harm.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("request", lambda one: None if one.url.startswith("file://") else page.harm.append(one.url))
+        yield page
+        browser.close()
+
+
+def test_lists_are_searched_filtered_and_sorted_from_the_disk(tab: Any, exported: Path) -> None:
+    run = next(one["id"] for one in json.loads((exported / "manifest.json").read_text())["sources"] if A in one["name"])
+    tab.goto(f"file://{exported}/runs/{run}-entries.html#f.lang=de")
+    assert tab.locator(".count strong").inner_text() == "20"
+    tab.locator("#words").fill("prompt 13")
+    tab.wait_for_function("document.querySelector('.count strong').textContent === '1'")
+    tab.goto(f"file://{exported}/runs/{run}-entries.html#sort=-id")
+    tab.wait_for_function("document.querySelector('tbody .row-link').textContent === 'failed'")
+    tab.locator("thead a", has_text="Id").click()
+    tab.wait_for_function("document.querySelector('tbody .row-link').textContent === '0'")
+    tab.keyboard.press("j")
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("document.title.startsWith('Entry 0')")
+    assert CANARY in tab.locator(".pane.text").inner_text()
+    tab.keyboard.press("j")
+    tab.wait_for_function("document.title.startsWith('Entry 1')")
+    assert tab.harm == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hostile_entries_do_nothing_in_an_export(tab: Any, exported: Path, width: int) -> None:
+    tab.set_viewport_size({"width": width, "height": 800})
+    run = next(
+        one["id"] for one in json.loads((exported / "manifest.json").read_text())["sources"] if "<img" in one["name"]
+    )
+    lines = [
+        int(line) for line in re.findall(r'"line":(\d+),"id"', (exported / f"entries/{run}-0001.html").read_text())
+    ]
+    places = [f"runs/{run}.html", f"runs/{run}-entries.html", "index.html", "about.html"]
+    for place in (*places, *(f"entries/{run}-0001.html#line={line}" for line in lines[:8])):
+        tab.goto(f"file://{exported}/{place}")
+        assert tab.evaluate("window.ran") is None
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    assert tab.harm == []
