@@ -15,6 +15,7 @@ import secrets
 import socket
 import webbrowser
 from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -300,5 +301,7 @@ def get(app: Starlette, address: str) -> tuple[int, bytes]:
     async def ask() -> None:
         await app({**scope, "app": app}, receive, send)
 
-    asyncio.run(ask())
+    # In a thread of its own: a notebook has a loop that is running already.
+    with ThreadPoolExecutor(1) as alone:
+        alone.submit(asyncio.run, ask()).result()
     return status, bytes(content)
