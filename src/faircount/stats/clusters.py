@@ -243,15 +243,12 @@ class _CorrelationLikelihood:
             successes[s] += times
             failures[m - s] += times
             sizes[m] += times
-        # Γ(x + 0)/Γ(x) is 1: families without a success say nothing of the one parameter, nor those without a failure
-        # of the other.
-        del successes[0], failures[0]
-        self._successes, self._failures = list(successes.items()), list(failures.items())
-        self._won, self._lost = successes.total(), failures.total()
+        self._successes, self._failures = _steps(successes), _steps(failures)
         self._sizes, self._count = list(sizes.items()), sizes.total()
+        self._of_sizes = _steps(sizes)
         self._units = sum(m * times for m, times in self._sizes)
         self._typical = sum(m * m * times for m, times in self._sizes) / self._units
-        pooled = sum(s * times for s, times in self._successes) / self._units
+        pooled = sum(s * times for s, times in successes.items()) / self._units
         mean = math.fsum(times * s / m for (s, m), times in kinds) / self._count
         self._angles = sorted(math.asin(math.sqrt(min(rate, 1.0))) for rate in (pooled, mean))
 
@@ -274,20 +271,23 @@ class _CorrelationLikelihood:
         ):
             top = max(logs)
             mass = math.fsum([weight * math.exp(log - top) for (_, weight), log in zip(_NODES, logs, strict=True)])
-            sizes = math.fsum([times * math.lgamma(precision + m) for m, times in self._sizes])
-            found.append(self._count * math.lgamma(precision) - sizes + top + math.log(width * mass))
+            sizes = sum([times * math.log(precision + step) for step, times in self._of_sizes])
+            found.append(top - sizes + math.log(width * mass))
         return found
 
     def _logs(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> Iterator[list[float]]:
         """Yield the logarithms for each precision and its mean rates, but for what depends on sizes alone."""
-        lgamma = math.lgamma
+        log, won, lost = math.log, self._successes, self._failures
         for precision, rates in zip(precisions, means, strict=True):
             logs = []
             for rate in rates:
-                alpha, beta = precision * rate, precision * (1 - rate)
-                won = sum([times * lgamma(alpha + s) for s, times in self._successes])
-                lost = sum([times * lgamma(beta + f) for f, times in self._failures])
-                logs.append(won + lost - self._won * lgamma(alpha) - self._lost * lgamma(beta))
+                alpha = precision * rate
+                beta, total = precision - alpha, 0.0
+                for step, times in won:
+                    total += times * log(alpha + step)
+                for step, times in lost:
+                    total += times * log(beta + step)
+                logs.append(total)
             yield logs
 
     def _logs_at_once(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -296,25 +296,23 @@ class _CorrelationLikelihood:
 
         rates = np.array(means)
         total = np.zeros(rates.shape)
-        for counts, of, shares in ((self._successes, self._won, rates), (self._failures, self._lost, 1 - rates)):
-            if counts:
-                more, times = np.array(counts, np.float64).T
-                parameters = np.array(precisions)[:, None] * shares
-                total += _log_gamma(parameters[:, :, None] + more) @ times - of * _log_gamma(parameters)
+        for steps, shares in ((self._successes, rates), (self._failures, 1 - rates)):
+            if steps:
+                more, times = np.array(steps, np.float64).T
+                total += np.log((np.array(precisions)[:, None] * shares)[:, :, None] + more) @ times
         return [[float(log) for log in logs] for logs in total]
 
 
-def _log_gamma(x: Any) -> Any:
-    """Return ln Γ of positive numbers: Stirling's series (DLMF 5.11.1) at x + 8, and the recurrence down to x."""
-    import numpy as np
+def _steps(counts: Counter[int]) -> list[tuple[int, int]]:
+    """Return how many counts are greater than 0, than 1, and so on.
 
-    steps = x.copy()
-    for step in range(1, 8):
-        steps *= x + step
-    y = x + 8
-    square = 1 / (y * y)
-    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))) / y
-    return (y - 0.5) * np.log(y) - y + (math.log(2 * math.pi) / 2) + series - np.log(steps)
+    Γ(x + s)/Γ(x) is the product of x + j over all j below s: that takes fewer and cheaper logarithms than Γ's.
+    """
+    steps, above = [], 0
+    for step in range(max(counts, default=0) - 1, -1, -1):
+        above += counts[step + 1]
+        steps.append((step, above))
+    return steps
 
 
 def _gauss_legendre(count: int) -> Iterator[tuple[float, float]]:
