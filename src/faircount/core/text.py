@@ -8,6 +8,7 @@ text means; it makes every character visible and every secret unreadable.
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 
 LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of characters, which no UTF-8 can hold."""
@@ -95,11 +96,12 @@ def _inert_line(match: re.Match[str]) -> str:
 
 def cell_width(text: str) -> int:
     """Return how many cells of a terminal a visible text takes: two for wide letters, none for combining marks."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
-    marks = sum(unicodedata.combining(character) != 0 for character in text)
-    return len(text) + wide - marks
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+@lru_cache(maxsize=1024)
+def _character_width(character: str) -> int:
+    return 1 + (unicodedata.east_asian_width(character) in ("W", "F")) - (unicodedata.combining(character) != 0)
 
 
 def left_to_right(text: str) -> str:

@@ -67,6 +67,16 @@ def load(name: str) -> Any:
     return getattr(importlib.import_module(module), found)
 
 
+def _import_msgspec() -> None:
+    """Import msgspec without typing_extensions, which it does not need here and which takes longer than itself."""
+    if sys.modules.keys().isdisjoint(["msgspec", "typing_extensions"]):
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+        try:
+            import msgspec  # noqa: F401
+        finally:
+            del sys.modules["typing_extensions"]
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that keeps messages short and suggests the likely option or command."""
 
@@ -97,6 +107,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_command(self, command: Command) -> None:
         """Add the options of a command, and what runs it."""
+        _import_msgspec()
         from faircount.core.options import option_fields
 
         self.set_defaults(run=lambda arguments: int(load("faircount.app.cli.runner:run_command")(command, arguments)))
