@@ -7,7 +7,7 @@ leaves its part holds the words themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ KEY, SUM, MIN, MAX = "key", "sum", "min", "max"
 """What a column is: a part of what a row is about, a number to be added up, or one of which the least or most stays."""
 FIRST = "first"
 """A value that goes with the least number of the `MIN` column."""
-_WORD, _FIRST_WORD = "word:", "first word:"
+_WORD, _FIRST_WORD, _WORD_OF_FIELD = "word:", "first word:", "word of field:"
 
 NO_SUCH_WORD = -(1 << 31)
 """Stands in a statement for a word that no row of a part has."""
@@ -62,6 +62,14 @@ def first_word(column: str) -> str:
     return _FIRST_WORD + column
 
 
+def word_of_field(fields: Mapping[int, str]) -> str:
+    """Return what a column of words is that stand for the values of several columns: the number before says of which.
+
+    `fields` are these numbers, and the columns whose words they are; a value of any other column is a number.
+    """
+    return _WORD_OF_FIELD + " ".join(f"{number}={column}" for number, column in fields.items())
+
+
 def word_column(role: str) -> str | None:
     """Return the column whose words a column of an answer has, or None for numbers."""
     return next((role.removeprefix(kind) for kind in (_WORD, _FIRST_WORD) if role.startswith(kind)), None)
@@ -81,13 +89,21 @@ def with_values(
 ) -> list[tuple[Any, ...]]:
     """Return an answer with other values for words: the texts behind numbers, or the numbers of texts."""
     named = [(position, column) for position, role in enumerate(columns) if (column := word_column(role)) is not None]
-    if not named:
+    of_fields = [
+        (position, dict(one.split("=", 1) for one in role.removeprefix(_WORD_OF_FIELD).split()))
+        for position, role in enumerate(columns)
+        if role.startswith(_WORD_OF_FIELD)
+    ]
+    if not named and not of_fields:
         return [tuple(row) for row in rows]
     found = []
     for row in rows:
         values = list(row)
         for position, column in named:
             values[position] = value(column, values[position])
+        for position, fields in of_fields:
+            if str(row[position - 1]) in fields:
+                values[position] = value(fields[str(row[position - 1])], values[position])
         found.append(tuple(values))
     return found
 
@@ -95,7 +111,7 @@ def with_values(
 def merged(question: Question, answers: Iterable[Rows]) -> Rows:
     """Put the answers of parts together."""
     roles = question.columns
-    keys = [at for at, role in enumerate(roles) if role == KEY or role.startswith(_WORD)]
+    keys = [at for at, role in enumerate(roles) if role == KEY or role.startswith((_WORD, _WORD_OF_FIELD))]
     groups: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for rows in answers:
         for row in rows:
@@ -117,7 +133,7 @@ def _together(one: tuple[Any, ...], other: tuple[Any, ...], roles: Sequence[str]
 
 
 def _joined(role: str, one: Any, other: Any, earlier: Any) -> Any:
-    if role == KEY or role.startswith((_WORD, FIRST)):
+    if role == KEY or role.startswith((_WORD, _WORD_OF_FIELD, FIRST)):
         return earlier
     if one is None or other is None:
         return other if one is None else one

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from faircount.core.model import AttemptsToSuccess, Counts, ErrorKind, FlakyCase, Latency, Outcome, Tally
-from faircount.ledger.questions import KEY, MAX, MIN, SUM, Question, first_word, listed_words, word
+from faircount.ledger.questions import KEY, MAX, MIN, SUM, Question, first_word, listed_words, word, word_of_field
 from faircount.ledger.schema import OUTCOME_NUMBER, AnswerKind
 from faircount.ledger.store import SEVERAL_ATTACKS, LedgerView
 
@@ -37,6 +37,64 @@ _ERROR, _GUARDRAIL, _UNJUDGED = (OUTCOME_NUMBER[o] for o in (Outcome.ERROR, Outc
 _COUNTS = "outcome, COUNT(*), COUNT_IF(initial_success), COUNT_IF(guardrail_any), SUM(requests), MIN(first_ord)"
 """What is counted about entries, grouped by their outcome."""
 _COUNT_ROLES = (KEY, SUM, SUM, SUM, SUM, MIN)
+
+
+class _Facets(Struct, frozen=True):
+    """Columns of `entry` that are asked about at once: that takes hardly longer than to ask about one.
+
+    In SQL they are `field`, which says of which column a row is, and `value`.
+    """
+
+    columns: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The number of a column: its bit alone is not set."""
+        return f"GROUPING({', '.join(self.columns)}) AS field"
+
+    @property
+    def value(self) -> str:
+        return f"COALESCE({', '.join(self.columns)}) AS value"
+
+    def sets(self, *others: str) -> str:
+        """Return what a statement groups by: each column, and others."""
+        sets = [", ".join([*others, column]) + "$apart" for column in self.columns]
+        return f"GROUPING SETS ({', '.join(f'({one})' for one in sets)})"
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """What `field` and `value` are in an answer."""
+        with_words = (column for column in self.columns if column not in (SOURCE, FAMILY))
+        return KEY, word_of_field({self.number(column): _words_of(column) for column in with_words})
+
+    def number(self, column: str) -> int:
+        """Return the number of a column."""
+        count = len(self.columns)
+        return (1 << count) - 1 - (1 << (count - 1 - self.columns.index(column)))
+
+    def rows(self, answer: Iterable[tuple[Any, ...]], column: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of an answer that are of a column, without `field`, which is the last but one."""
+        number = self.number(column)
+        return ((*row[:-2], row[-1]) for row in answer if row[-2] == number)
+
+
+_MOST_AT_ONCE = 60
+_FEW_VALUES = 1_000
+
+
+def _facets_with(ledger: LedgerView, column: str) -> _Facets:
+    """Return the columns to ask about at once with one: all that have few values."""
+    few = [
+        one for one in (*ledger.facets.values(), ATTACK_NAME) if ledger.known_words(_words_of(one)) <= _FEW_VALUES + 1
+    ]
+    columns = tuple(dict.fromkeys(few))[:_MOST_AT_ONCE]
+    return _Facets(columns if column in columns else (column,))
+
+
+def _varying_with(ledger: LedgerView, column: str) -> _Facets:
+    """Return those of them that have more than one value."""
+    columns = _facets_with(ledger, column).columns
+    return _Facets(tuple(one for one in columns if one == column or len(by_number(ledger, one)) > 1))
 
 
 def role_of(column: str) -> str:
@@ -95,6 +153,10 @@ def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
 
 def grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
     """Count the entries of a table by the numbers that stand for values of its columns, as they first appear."""
+    if source == "entry" and len(columns) == 1 and columns[0] != NO_COLUMN:
+        facets = _facets_with(ledger, columns[0])
+        sql = f"SELECT {_COUNTS}, {facets.field}, {facets.value}$apart FROM entry GROUP BY {facets.sets('outcome')}"
+        return _gathered(facets.rows(ledger.ask(Question(sql, (*_COUNT_ROLES, *facets.roles))), columns[0]))
     keys = "".join(f", {column}" for column in columns)
     sql = f"SELECT {_COUNTS}{keys}$apart FROM {source} GROUP BY outcome{keys}$apart"
     return _gathered(ledger.ask(Question(sql, (*_COUNT_ROLES, *map(role_of, columns)))))
@@ -162,7 +224,16 @@ def families_by(
     ledger: LedgerView, column: str, *facets: str, source: str = "entry"
 ) -> dict[tuple[Any, ...], list[FamilyCounts]]:
     """Count the entries of families as `families` does, among those of each value of other columns by itself."""
+    if source == "entry" and len(facets) == 1 and facets[0] != NO_COLUMN:
+        at_once = _varying_with(ledger, facets[0])
+        return _families_by_key(at_once.rows(ledger.ask(_families_of_facets(column, at_once)), facets[0]))
     return _families_by_key(ledger.ask(_families_alike(column, facets, list(map(role_of, facets)), source)))
+
+
+def _families_of_facets(column: str, facets: _Facets) -> Question:
+    alone = f"CASE WHEN {column} IS NULL THEN entry_key END"
+    shown, by = f"{_FAMILY_COUNTS}, {facets.field}, {facets.value}$apart", facets.sets(column, alone)
+    return _families_counted("field, value", f"SELECT {shown} FROM entry GROUP BY {by}", facets.roles, (), column)
 
 
 def _families_by_key(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[FamilyCounts]]:
@@ -181,27 +252,37 @@ def _families_alike(
     source: str = "entry",
     words: tuple[tuple[str, int | None], ...] = (),
 ) -> Question:
-    apart = "".join(f", {facet}" for facet in facets) + "$apart"
-    counts = "total, success, judged, initial, attack_only, guardrail, guardrail_any, error, unjudged"
-    sql = f"""
-        SELECT COUNT(*), {counts}{apart}
-        FROM (
-            SELECT
-                COUNT(*) AS total,
-                COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
-                COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
-                COUNT(CASE WHEN initial_success THEN 1 END) AS initial,
-                COUNT(CASE WHEN outcome = {_SUCCESS} AND NOT initial_success THEN 1 END) AS attack_only,
-                COUNT(CASE WHEN outcome = {_GUARDRAIL} THEN 1 END) AS guardrail,
-                COUNT(CASE WHEN guardrail_any THEN 1 END) AS guardrail_any,
-                COUNT(CASE WHEN outcome = {_ERROR} THEN 1 END) AS error,
-                COUNT(CASE WHEN outcome = {_UNJUDGED} THEN 1 END) AS unjudged{apart}
-            FROM {source}
-            GROUP BY {column}, CASE WHEN {column} IS NULL THEN entry_key END{apart}
+    keys = "".join(f", {facet}" for facet in facets) + "$apart"
+    alone = f"CASE WHEN {column} IS NULL THEN entry_key END"
+    families = f"SELECT {_FAMILY_COUNTS}{keys} FROM {source} GROUP BY {column}, {alone}{keys}"
+    return _families_counted(", ".join(facets), families, roles, words, column)
+
+
+_FAMILY_COUNTS = f"""
+    COUNT(*) AS total,
+    COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS success,
+    COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS judged,
+    COUNT(CASE WHEN initial_success THEN 1 END) AS initial,
+    COUNT(CASE WHEN outcome = {_SUCCESS} AND NOT initial_success THEN 1 END) AS attack_only,
+    COUNT(CASE WHEN outcome = {_GUARDRAIL} THEN 1 END) AS guardrail,
+    COUNT(CASE WHEN guardrail_any THEN 1 END) AS guardrail_any,
+    COUNT(CASE WHEN outcome = {_ERROR} THEN 1 END) AS error,
+    COUNT(CASE WHEN outcome = {_UNJUDGED} THEN 1 END) AS unjudged
+"""
+
+
+def _families_counted(
+    keys: str, families: str, roles: Sequence[str], words: tuple[tuple[str, int | None], ...], column: str
+) -> Question:
+    """Return how many families are alike in all their counts, of each value of the keys by itself."""
+    by = ", ".join(
+        filter(
+            None, ["total, success, judged, initial, attack_only, guardrail, guardrail_any", "error, unjudged", keys]
         )
-        GROUP BY {counts}{apart}
-    """
-    return Question(sql, (SUM, *[KEY] * 9, *roles), words, column)
+    )
+    return Question(
+        f"SELECT COUNT(*), {by}$apart FROM ({families}) GROUP BY {by}$apart", (SUM, *[KEY] * 9, *roles), words, column
+    )
 
 
 _SCALE = 10**12
@@ -213,6 +294,7 @@ def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int 
 
     The sums are those of `faircount.stats.Strata`, in its order.
     """
+    facets = _varying_with(ledger, facet)
     total_of = f"SUM(CAST(ROUND(({{}}) * {_SCALE:e}) AS HUGEINT))".format
     sql = f"""
         SELECT
@@ -224,17 +306,16 @@ def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int 
             COUNT(*),
             COUNT(CASE WHEN won * total > inside * successes THEN 1 END),
             COUNT(CASE WHEN won * total < inside * successes THEN 1 END),
-            {facet}$apart
+            field,
+            value$apart
         FROM (
             SELECT *, inside * successes / total AS expected, inside * (total - inside) / total AS spread
-            FROM ({_groups_in_strata(column, facet)})
+            FROM ({_groups_in_strata(column, facets)})
         )
-        GROUP BY {facet}$apart
+        GROUP BY field, value$apart
     """
-    found = {
-        value: [int(one) for one in sums]
-        for *sums, value in ledger.ask(Question(sql, (*[SUM] * 8, role_of(facet)), family=column))
-    }
+    answer = ledger.ask(Question(sql, (*[SUM] * 8, *facets.roles), family=column))
+    found = {value: [int(one) for one in sums] for *sums, value in facets.rows(answer, facet)}
     for value, (inside, won, total, successes) in _lone_entries(ledger, column, facet).items():
         expected, spread = inside * successes / total, inside * (total - inside) / total
         parts = (
@@ -255,45 +336,48 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
+    facets = _varying_with(ledger, facet)
     sql = f"""
-        SELECT inside, won, total, successes, COUNT(*), {facet}$apart
-        FROM ({_groups_in_strata(column, facet)})
-        GROUP BY inside, won, total, successes, {facet}$apart
+        SELECT inside, won, total, successes, COUNT(*), field, value$apart
+        FROM ({_groups_in_strata(column, facets)})
+        GROUP BY inside, won, total, successes, field, value$apart
     """
+    answer = ledger.ask(Question(sql, (*[KEY] * 4, SUM, *facets.roles), family=column))
     found: dict[int | None, list[tuple[int, ...]]] = {}
-    for *counts, value in ledger.ask(Question(sql, (*[KEY] * 4, SUM, role_of(facet)), family=column)):
+    for *counts, value in facets.rows(answer, facet):
         found.setdefault(value, []).append((*map(int, counts), 0))
     for value, alone in _lone_entries(ledger, column, facet).items():
         found.setdefault(value, []).append((*map(int, alone), 1, 1))
     return {value: sorted(strata) for value, strata in found.items()}
 
 
-def _entries_with_sizes(column: str, facet: str) -> str:
-    """Return the judged and successful entries of each value of a facet in each family, and the size of the family."""
+def _entries_with_sizes(column: str, facets: _Facets) -> str:
+    """Return the judged and successful entries of each value of facets in each family, and the size of the family."""
     return f"""
-        SELECT *, SUM(entries) OVER (PARTITION BY family$apart) AS size
+        SELECT *, SUM(entries) OVER (PARTITION BY field, family$apart) AS size
         FROM (
             SELECT
-                {facet},
+                {facets.field},
+                {facets.value},
                 {column} AS family,
                 COUNT(*) AS entries,
                 CAST(COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS DOUBLE) AS inside,
                 CAST(COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS DOUBLE) AS won$apart
             FROM entry
-            GROUP BY {facet}, {column}$apart
+            GROUP BY {facets.sets(column)}
         )
     """
 
 
-def _groups_in_strata(column: str, facet: str) -> str:
+def _groups_in_strata(column: str, facets: _Facets) -> str:
     return f"""
         SELECT *
         FROM (
             SELECT
                 *,
-                SUM(inside) OVER (PARTITION BY family$apart) AS total,
-                SUM(won) OVER (PARTITION BY family$apart) AS successes
-            FROM ({_entries_with_sizes(column, facet)})
+                SUM(inside) OVER (PARTITION BY field, family$apart) AS total,
+                SUM(won) OVER (PARTITION BY field, family$apart) AS successes
+            FROM ({_entries_with_sizes(column, facets)})
             WHERE size > 1 AND family IS NOT NULL
         )
         WHERE 0 < inside AND inside < total
@@ -302,13 +386,14 @@ def _groups_in_strata(column: str, facet: str) -> str:
 
 def _lone_entries(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[float, float, float, float]]:
     """Count the judged entries that share a family with no other, as one stratum over all of them."""
+    facets = _varying_with(ledger, facet)
     sql = f"""
-        SELECT SUM(inside), SUM(won), {facet}$apart
-        FROM ({_entries_with_sizes(column, facet)})
+        SELECT SUM(inside), SUM(won), field, value$apart
+        FROM ({_entries_with_sizes(column, facets)})
         WHERE size = 1 OR family IS NULL
-        GROUP BY {facet}$apart
+        GROUP BY field, value$apart
     """
-    rows = ledger.ask(Question(sql, (SUM, SUM, role_of(facet)), family=column))
+    rows = list(facets.rows(ledger.ask(Question(sql, (SUM, SUM, *facets.roles), family=column)), facet))
     total, successes = sum(inside for inside, _, _ in rows), sum(won for _, won, _ in rows)
     return {value: (inside, won, total, successes) for inside, won, value in rows if 0 < inside < total}
 
