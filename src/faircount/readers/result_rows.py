@@ -312,8 +312,7 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
     gap = b" " if starts_with(b'{"id": ') else b""
     number_first, text_first = b'{"id":' + gap + b"%d,", b'{"id":' + gap + b'"%b",'
     verdicts = {verdict: _VERDICT + gap + written for verdict, written in _VERDICTS.items()}
-    most_nested = data.count(b"{", 0, length) - len(rows) + data.count(b"[", 0, length)
-    may_nest = most_nested >= loose.MAX_DEPTH
+    lists = find(b"[", 0, length) >= 0
     start = 0
     for row in rows:
         end = find(b"\n", start, length)
@@ -335,10 +334,12 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
                 return False
         elif not starts_with(verdicts.get(row.success, _NOWHERE), verdict_at, end):
             return False
-        # A verdict after this one is either the same or the one that was decoded.
-        elif find(_ESCAPE, start, verdict_at) >= 0 and _escapes_letters(data, start, verdict_at):
+        # A verdict behind this one is the one that was decoded, and so the same.
+        hides = verdict_at >= 0 and find(_ESCAPE, start, verdict_at) >= 0
+        if hides and _escapes_letters(data, start, verdict_at):
             return False
-        if may_nest and loose.depth(bytes(data[start:end])) > loose.MAX_DEPTH:
+        nests = (lists and find(b"[", start, end) >= 0) or find(b"{", start + 1, end) >= 0
+        if nests and loose.depth(bytes(data[start:end])) > loose.MAX_DEPTH:
             return False
         start = end + 1
     return start >= length
