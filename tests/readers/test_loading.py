@@ -84,6 +84,16 @@ def test_several_processes_give_the_same_analysis(
     ]
 
 
+def test_several_processes_read_where_signals_cannot_be_held_back(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(mixed_lines())
+    alone = analysis_of(path)
+    in_parallel(monkeypatch, 5000)
+    monkeypatch.delattr(signal, "pthread_sigmask")  # as on Windows
+    assert analysis_of(path) == alone
+
+
 def test_an_error_in_a_worker_is_an_error_here(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(mixed_lines())
     in_parallel(monkeypatch, 300)

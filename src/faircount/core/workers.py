@@ -94,6 +94,13 @@ def _without_main(method: str) -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
+def _mask(how: str, signals: Iterable[int]) -> Iterable[int]:
+    """Change which signals wait, and return which did; a system that cannot hold them back has nothing to change."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        return ()
+    return signal.pthread_sigmask(getattr(signal, how), signals)
+
+
 @contextlib.contextmanager
 @uninterrupted
 def worker_pool(
@@ -105,10 +112,10 @@ def worker_pool(
 
     context = multiprocessing.get_context(method)
     pool = ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(os.getpid(), start, given))
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    before = _mask("SIG_BLOCK", ())
     try:
         # An interrupt in the middle of their start would leave threads and processes to nobody.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+        _mask("SIG_BLOCK", _INTERRUPTS)
         # The first work starts them all: before the caller has threads, which a fork would not copy.
         with _without_main(method):
             for _ in range(processes):
@@ -117,12 +124,12 @@ def worker_pool(
         # Workers that do not fork are started one after the other, and each still needs it.
         if method == FORK:
             pool._result_queue._writer.close()  # type: ignore[attr-defined]
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _mask("SIG_SETMASK", before)
         yield pool
     finally:
         # One that came already is raised by the call that keeps others out, or by the one that lets them in again.
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+            _mask("SIG_BLOCK", _INTERRUPTS)
         finally:
             try:
                 for worker in list((pool._processes or {}).values()):
@@ -130,7 +137,7 @@ def worker_pool(
                 # This waits for the thread that feeds them, too: as long as it lives, nothing may be forked.
                 pool.shutdown(cancel_futures=True)
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                _mask("SIG_SETMASK", before)
 
 
 def result_of(pool: Executor, work: Future[Done]) -> Done:
@@ -174,7 +181,7 @@ def _start_worker(parent: int, start: Callable[..., None] | None, given: tuple[A
     """Leave interruptions to the parent, end when it is gone, and do not look for cycles that are never made."""
     for number in _INTERRUPTS:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+    _mask("SIG_UNBLOCK", _INTERRUPTS)
     gc.disable()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if start is not None:

@@ -96,7 +96,6 @@ _NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_SHOW_THE_VERSION = 20
-_FAMILIES_REMEMBERED = 5_000
 _AS_USUAL = ReadOptions()
 _NONE_BAD: Mapping[int, str] = {}
 _history_decoder = msgspec.json.Decoder(list[HistoryItem])
@@ -126,7 +125,6 @@ class RowLines:
         self._decoder = RowDecoder(self.notes)
         self._cleaner = Cleaner(self.notes)
         self._batch = Batch()
-        self._families = _Families()
 
     def batches(self) -> Iterator[Batch]:
         """Yield the source's rows in bounded batches."""
@@ -216,7 +214,7 @@ class RowLines:
         columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, prompts))).tobytes())
         columns["response_hash"].frombytes(array("Q", checksums).tobytes())
         columns["objective_hash"].frombytes(bytes(8 * len(rows)))
-        columns["family"].frombytes(array("Q", self._families.numbers(long_ids, labels)).tobytes())
+        columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
         if self._mark != RowMark.STANDARD:
@@ -395,19 +393,10 @@ def _turns(turns: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield turn["turn"] + 1, turn
 
 
-class _Families(dict[tuple[str | None, ...], int]):
-    """Numbers that stand for families, by the fields that name them; 0 for none. Many rows have the same."""
-
-    def __missing__(self, named: tuple[str | None, ...]) -> int:
-        name = family(*named)
-        number = self[named] = 0 if name is None else xxh3_64_intdigest(name.encode())
-        return number
-
-    def numbers(self, long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:
-        """Return the number of each row's family."""
-        if len(self) > _FAMILIES_REMEMBERED:
-            self.clear()
-        return list(map(self.__getitem__, zip(long_ids, *(labels[field] for field in FAMILY_FIELDS), strict=True)))
+def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str | None]]) -> list[int]:
+    """Return for each row a number that stands for its family, 0 for none."""
+    named = map(family, long_ids, *(labels[field] for field in FAMILY_FIELDS))
+    return [0 if name is None else xxh3_64_intdigest(name.encode()) for name in named]
 
 
 def _has_plain_origin(row: Row) -> bool:
