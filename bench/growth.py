@@ -1,21 +1,26 @@
-"""How time and memory of `results analyze` grow: four times as much of one thing should take four times as long.
+"""How time and memory grow: ten times the entries should take a command at most eleven times as long.
 
-What an analysis of hardly anything takes is subtracted first.
+For `results analyze`, also with four times as much of one thing, which should take four times as long. What hardly
+anything takes is subtracted first.
 
-Run: .venv/bin/python -m bench.growth
+Run: .venv/bin/python -m bench.growth --sizes 1000 10000 100000
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.analyze import machine
+from bench.analyze import FAIRCOUNT, machine
+from bench.attacks import Runs
+from bench.generate import write_results
 from bench.measure import Measured, in_turns
 
 TIMES = 4
@@ -88,13 +93,75 @@ FILES = 100
 ROWS_OF_A_FILE = 200
 
 
+MOST = 1.1
+"""So many times as long for an entry, a command may take with ten times the entries."""
+MOST_ENTRIES_OF_A_RUN = 100_000
+LEAST_SECONDS = 0.2
+"""What takes less, beyond the start of the program, is not compared."""
+
+
 def main() -> None:
-    """Measure and print a table."""
+    """Measure, print two tables, and exit with 1 if a command grows faster than its file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--commands-only", action="store_true", help="leave the second table out")
     arguments = parser.parse_args()
     print(f"{machine()}, best of {arguments.rounds}")
-    print(HEAD)
+    steady = _measure_commands(sorted(arguments.sizes), arguments.rounds)
+    if not arguments.commands_only:
+        _measure_things(arguments)
+    sys.exit(0 if steady else 1)
+
+
+def _measure_commands(sizes: Sequence[int], rounds: int) -> bool:
+    """Print what each command takes for each size; return whether none grows faster than its files."""
+    with tempfile.TemporaryDirectory() as name:
+        nothing = _commands_measured(Path(name), 1, rounds)
+        found = {size: _commands_measured(Path(name), size, rounds) for size in sizes}
+    print("\n| command | entries | CPU s | MiB | times as long | for times the entries |\n|---|---|---|---|---|---|")
+    steady = True
+    for command in nothing:
+        start = nothing[command].cpu
+        measured = [(size, found[size][command]) for size in sizes if command in found[size]]
+        print(f"| {command} | 1 | {start:.2f} | {nothing[command].memory_mib:.0f} |  |  |")
+        for (before, less), (size, more) in pairwise([(1, nothing[command]), *measured]):
+            taken = more.cpu - start
+            growth = taken / (less.cpu - start) if less.cpu - start >= LEAST_SECONDS else None
+            steady &= growth is None or growth <= MOST * size / before
+            times = "" if growth is None else f"{growth:.1f} | {size / before:g}"
+            print(f"| {command} | {size:,} | {more.cpu:.2f} | {more.memory_mib:.0f} | {times or ' | '} |", flush=True)
+    return steady
+
+
+def _commands_measured(folder: Path, entries: int, rounds: int) -> Mapping[str, Measured]:
+    """Measure the commands over files of so many entries."""
+    inside = folder / f"{entries}"
+    inside.mkdir()
+    one, other = (f"results_{name}.jsonl" for name in ("one", "other"))
+    for seed, name in enumerate((one, other)):
+        write_results(inside / name, entries, seed=seed)
+    results = [str(FAIRCOUNT), "results"]
+    commands: dict[str, Sequence[str]] = {
+        "analyze": [*results, "analyze", one, "--no-cache"],
+        "compare": [*results, "compare", one, other, "--no-cache"],
+        "extract": [*_without("results"), *results, "extract", "--category", "success", one],
+        "rejudge": [*_without("rejudged.jsonl"), *results, "rejudge", one, "-o", "rejudged.jsonl"],
+    }
+    if entries <= MOST_ENTRIES_OF_A_RUN:
+        commands["run"] = [*_without("journal.jsonl"), *Runs(inside, entries).command("asynchronous", "journal.jsonl")]
+    measured = in_turns(commands, inside, rounds)
+    shutil.rmtree(inside)
+    return measured
+
+
+def _without(written: str) -> list[str]:
+    """Return the beginning of a command that may not find what an earlier one wrote."""
+    return ["sh", "-c", 'rm -rf "$0" && exec "$@"', written]
+
+
+def _measure_things(arguments: argparse.Namespace) -> None:
+    print(f"\n{HEAD}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         nothing = _measured([_written(folder, "nothing", rows(1))], arguments.rounds)

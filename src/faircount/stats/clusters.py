@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from msgspec import Struct
 
