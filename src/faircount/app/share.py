@@ -44,7 +44,7 @@ class ExportedSource(Struct, frozen=True, kw_only=True):
     reader: str = ""
 
 
-class ExportedFile(Struct, frozen=True):
+class ManifestFile(Struct, frozen=True):
     """A file of an export as it was written."""
 
     size: int
@@ -64,7 +64,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     sources: tuple[ExportedSource, ...]
     figures: int
-    files: dict[str, ExportedFile]
+    files: dict[str, ManifestFile]
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -214,9 +214,9 @@ def _given(asked: ViewOptions) -> dict[str, Any]:
     }
 
 
-def _files_in(folder: Path) -> dict[str, ExportedFile]:
+def _files_in(folder: Path) -> dict[str, ManifestFile]:
     inside = sorted(one for one in folder.rglob("*") if not one.is_dir() and one != folder / MANIFEST)
-    return {one.relative_to(folder).as_posix(): ExportedFile(*_digest(str(one))) for one in inside}
+    return {one.relative_to(folder).as_posix(): ManifestFile(*_digest(str(one))) for one in inside}
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, Any]]:
@@ -298,7 +298,7 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _changed_files(folder: Path, known: Mapping[str, ExportedFile]) -> Iterator[str]:
+def _changed_files(folder: Path, known: Mapping[str, ManifestFile]) -> Iterator[str]:
     found = _files_in(folder)
     for name, file in known.items():
         if name not in found:
