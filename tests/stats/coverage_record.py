@@ -44,9 +44,14 @@ def replace(part: str, measured: Iterable[Row]) -> None:
     with CSV.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Row._fields)
-        writer.writerows(sorted([*kept, *measured], key=lambda row: row.part))
+        rows_of_all: list[Row] = [*kept, *measured]
+        writer.writerows(sorted(rows_of_all, key=_part))
 
 
 def _all() -> list[Row]:
     with CSV.open(encoding="utf-8", newline="") as file:
         return [Row(**row) for row in csv.DictReader(file)]
+
+
+def _part(row: Row) -> str:
+    return row.part
