@@ -41,17 +41,13 @@ def by_situation(part: str) -> dict[tuple[str, str], dict[str, float]]:
 def replace(part: str, measured: Iterable[Row]) -> None:
     """Write the rows of a part in place of those recorded before."""
     kept = [row for row in _all() if row.part != part]
+    every = sorted([*kept, *measured], key=lambda row: row.part)
     with CSV.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Row._fields)
-        rows_of_all: list[Row] = [*kept, *measured]
-        writer.writerows(sorted(rows_of_all, key=_part))
+        writer.writerows(every)
 
 
 def _all() -> list[Row]:
     with CSV.open(encoding="utf-8", newline="") as file:
         return [Row(**row) for row in csv.DictReader(file)]
-
-
-def _part(row: Row) -> str:
-    return row.part
