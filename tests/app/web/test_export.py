@@ -222,21 +222,22 @@ def tab() -> Iterator[Any]:
 
 
 def test_lists_are_searched_filtered_and_sorted_from_the_disk(tab: Any, exported: Path) -> None:
+    expect = pytest.importorskip("playwright.sync_api").expect
     run = next(one["id"] for one in json.loads((exported / "manifest.json").read_text())["sources"] if A in one["name"])
     tab.goto(f"file://{exported}/runs/{run}-entries.html#f.lang=de")
     assert tab.locator(".count strong").inner_text() == "20"
     tab.locator("#words").fill("prompt 13")
-    tab.wait_for_function("document.querySelector('.count strong').textContent === '1'")
+    expect(tab.locator(".count strong")).to_have_text("1")
     tab.goto(f"file://{exported}/runs/{run}-entries.html#sort=-id")
-    tab.wait_for_function("document.querySelector('tbody .row-link').textContent === 'failed'")
+    expect(tab.locator("tbody .row-link").first).to_have_text("failed")
     tab.locator("thead a", has_text="Id").click()
-    tab.wait_for_function("document.querySelector('tbody .row-link').textContent === '0'")
+    expect(tab.locator("tbody .row-link").first).to_have_text("0")
     tab.keyboard.press("j")
     tab.keyboard.press("Enter")
-    tab.wait_for_function("document.title.startsWith('Entry 0')")
+    expect(tab).to_have_title(re.compile("Entry 0"))
     assert CANARY in tab.locator(".pane.text").inner_text()
     tab.keyboard.press("j")
-    tab.wait_for_function("document.title.startsWith('Entry 1')")
+    expect(tab).to_have_title(re.compile("Entry 1"))
     assert tab.harm == []
 
 
