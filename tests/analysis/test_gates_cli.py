@@ -287,8 +287,8 @@ _RUN = re.compile(r"^( *)(?:- )?run: (\|\n(?:(?:\1  .*|)\n)+|.+\n)", re.MULTILIN
 def workflow_of_the_guide() -> str:
     """Return the workflow that installs Faircount by itself; other blocks use the action."""
     blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (workflow,) = [block for block in blocks if "pip install" in block and "on: [pull_request]" in block]
-    return workflow
+    (workflow,) = (block for block in blocks if "pip install" in block and "on: [pull_request]" in block)
+    return str(workflow)
 
 
 def steps_of(workflow: str) -> list[str]:

@@ -64,7 +64,7 @@ def test_tables_sort_and_rows_show_their_entries_in_a_browser(page: Path) -> Non
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         tab = browser.new_page()
         tab.set_default_timeout(20_000)
-        tab.on("dialog", lambda dialog: (harm.append(dialog.message), dialog.dismiss()))
+        tab.on("dialog", lambda dialog: harm.append(dialog.message))
         tab.on("pageerror", lambda error: harm.append(str(error)))
         tab.on("console", lambda said: harm.append(said.text) if said.type in ("error", "warning") else None)
         tab.on("request", lambda one: None if one.url.startswith("file://") else harm.append(one.url))

@@ -397,7 +397,7 @@ def sample_size_zero_hits(
 ) -> SampleSize:
     """Return the entries without a hit that show a rate of at most `target`; by the one-sided upper limit.
 
-    ln(1 - level)/ln(1 - target), about 3/target at 95 % (Hanley and Lippman-Hand 1983).
+    ln(1 - level)/ln(1 - target), about 3/target at 95% (Hanley and Lippman-Hand 1983).
     """
     check_level(level)
     if not 0 < target < 1:
