@@ -735,7 +735,7 @@ def test_the_document_has_every_key_also_where_little_is_known(
     attempt = read["entries"][0]["attempts"][0]
     assert attempt["recorded"]["prompt"] is None
     assert not {"whole", "attempts_total", "left_out_total"} & {*read, *read["entries"][0]}
-    monkeypatch.setattr(evidence, "identity_of", lambda *_: None)
+    monkeypatch.setattr(evidence, "identities_of", lambda lines, _: [None] * len(lines))
     (attempt,) = document(cli, "1", write([standard(1)]))["entries"][0]["attempts"]
     assert (attempt["unread"], attempt["recorded"]) == (CHANGED, None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -382,15 +383,9 @@ def entry_at(results: ResultSet, line: int) -> EntryView:
 
 def entries_in_full(results: ResultSet, at_once: int) -> Iterator[list[EntryView]]:
     """Yield all entries with their texts in the order of the file, some at once; what is beside each is left out."""
-    offset = 0
-
-    def question(folded: Folded) -> list[EntryView]:
-        listed = entry_list.listed(folded.ledger, "TRUE", None, descending=False, offset=offset, limit=at_once)
-        return _views(results, folded, [entry.key for entry in listed])
-
-    while found := results.ask(question):
-        yield found
-        offset += at_once
+    keys = results.ask(lambda folded: entry_list.keys_in_order(folded.ledger))
+    for begin in range(0, len(keys), at_once):
+        yield results.ask(partial(_views, results, keys=keys[begin : begin + at_once]))
 
 
 def lines_chosen(results: ResultSet, only: EntryFilter) -> list[int]:

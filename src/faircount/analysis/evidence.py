@@ -34,7 +34,7 @@ from faircount.ledger.lookup import CountedRow, EntryRow, ExampleRow
 from faircount.ledger.row_filter import ChosenRow
 from faircount.ledger.store import LedgerView
 from faircount.readers.cache import ReadSource
-from faircount.readers.raw_rows import family_of, identity_of
+from faircount.readers.raw_rows import family_of, identities_of
 from faircount.readers.registry import lines_are_rows, open_stream
 from faircount.readers.rows import history_item, history_state, policy_block_of, scalar_text
 from faircount.version import __version__
@@ -191,11 +191,12 @@ def _pick(stream: Stream, first: int, wanted: Sequence[CountedRow], max_line: in
         return
     last, number = max(by_line), first
     for block in blocks(stream, max_line):
-        for line in block.lines:
-            # A line is believed only if it still reads as the row that was counted: the same id, prompt and answer.
-            if number in by_line and identity_of(line, max_line) == by_line[number].identity:
-                yield number, line
-            number += 1
+        lines = [(number + at, line) for at, line in enumerate(block.lines) if number + at in by_line]
+        number += len(block.lines)
+        # A line is believed only if it still reads as the row that was counted: the same id, prompt and answer.
+        for (at, line), identity in zip(lines, identities_of([line for _, line in lines], max_line), strict=True):
+            if identity == by_line[at].identity:
+                yield at, line
         if number > last:
             return
 

@@ -171,6 +171,11 @@ def listed(
     return lines_of(ledger, [key for (key,) in rows])
 
 
+def keys_in_order(ledger: LedgerView) -> list[int]:
+    """Return the keys of all entries in the order of the file."""
+    return [key for (key,) in ledger.query("SELECT entry_key FROM entry ORDER BY first_ord")]
+
+
 def lines_of(ledger: LedgerView, keys: Sequence[int]) -> list[EntryLine]:
     """Return entries by their keys, in that order."""
     if not keys:

@@ -346,13 +346,14 @@ def to_read_back(ledger: LedgerView, row: Sequence[Any]) -> tuple[int, int, tupl
     return ord_, ledger.line(ord_), identity
 
 
-def identity(tables: Tables) -> tuple[str | None, str | None, int, int]:
-    """Return what identifies the only attempt of tables, to be compared with that of a `CountedRow`."""
+def identities(tables: Tables) -> dict[int, tuple[str | None, str | None, int, int]]:
+    """Return what identifies each attempt of tables by its line, to be compared with that of a `CountedRow`."""
     numbers, words = tables.numbers["attempt"], tables.words["parent_id"]
-    parent, own, text, response = (
-        numbers[column][0] for column in ("parent_id", "own_id", "text_hash", "response_hash")
-    )
-    return word_of(parent, words), word_of(own, words), text, response
+    columns = (numbers[column] for column in ("line", "parent_id", "own_id", "text_hash", "response_hash"))
+    return {
+        line: (word_of(parent, words), word_of(own, words), text, response)
+        for line, parent, own, text, response in zip(*columns, strict=True)
+    }
 
 
 # -- all entries ------------------------------------------------------------------------------------------------

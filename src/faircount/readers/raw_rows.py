@@ -22,7 +22,7 @@ from faircount.io import lenient_json as loose
 from faircount.io.files import FileVersion, version_of
 from faircount.io.lenient_json import BadLine, is_utf8
 from faircount.io.streams import STDIN, TOO_LONG, Block, Stream, blocks, file_of
-from faircount.ledger.lookup import identity
+from faircount.ledger.lookup import identities
 from faircount.ledger.schema import RowMark
 from faircount.ledger.tallies import STANDARD, UNNAMED_ATTACK
 from faircount.readers.registry import default_reader, open_stream
@@ -268,11 +268,12 @@ def family_of(row: Row | Mapping[str, Any]) -> str | None:
     return family(row.long_id, *(getattr(row, name) for name in FAMILY_FIELDS))
 
 
-def identity_of(line: bytes, max_line: int) -> tuple[str | None, str | None, int, int] | None:
-    """Return what identifies the row on a line, to be compared with a row that was counted; None if it is no row."""
-    for batch in RowLines(Stream(STDIN, iter([line])), ReadOptions(max_line)).batches():
-        return identity(batch.tables())
-    return None
+def identities_of(lines: Sequence[bytes], max_line: int) -> list[tuple[str | None, str | None, int, int] | None]:
+    """Return what identifies the row on each line, to be compared with a row that was counted; None for no row."""
+    found: dict[int, tuple[str | None, str | None, int, int]] = {}
+    for batch in RowLines(Stream(STDIN, iter([b"\n".join(lines)])), ReadOptions(max_line)).batches():
+        found |= identities(batch.tables())
+    return [found.get(number) for number in range(1, len(lines) + 1)]
 
 
 def strategy_of(row: Row, origin: Origin, max_line: int) -> str:

@@ -87,6 +87,7 @@ def write_entries(run: Run, lists: Lists, write: Callable[[str, Mapping[str, Any
     known = {line: (family, prompt) for line, family, prompt, _ in lists.known(run)}
     sizes = Counter(family for family, _ in known.values() if family)
     page: list[bytes] = []
+    size = 0
     aim = "attack"
 
     def end_page(*, last: bool) -> None:
@@ -110,9 +111,10 @@ def write_entries(run: Run, lists: Lists, write: Callable[[str, Mapping[str, Any
             aim = view.aim
             if not page:
                 found.begins.append(len(found.lines))
-            elif len(page) >= MOST_IN_PAGE or sum(map(len, page[-1:])) + _size(page) >= LARGEST_PAGE:
+            elif len(page) >= MOST_IN_PAGE or size + len(page[-1]) >= LARGEST_PAGE:
                 end_page(last=False)
                 page.clear()
+                size = 0
                 found.begins.append(len(found.lines))
             family, prompt = known[view.entry.line]
             _list_entry(found, view, naming)
@@ -120,13 +122,10 @@ def write_entries(run: Run, lists: Lists, write: Callable[[str, Mapping[str, Any
             data["family"] = sizes[family] if family else 0
             data["others"] = list(lists.others(run, prompt))
             page.append(msgspec.json.encode(data))
+            size += len(page[-1])
     if page:
         end_page(last=True)
     return found
-
-
-def _size(page: Sequence[bytes]) -> int:
-    return sum(map(len, page))
 
 
 def _list_entry(found: WrittenEntries, view: EntryView, naming: Naming) -> None:
