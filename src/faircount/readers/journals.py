@@ -13,8 +13,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
@@ -364,9 +366,36 @@ def _quickly(record: JournalRecord) -> bytes | None:
     """Return a record as JSON if the quick encoder can write it so that the same is read back; it makes null of NaN."""
     try:
         written = _encoder.encode(record)
-        return written if written.isascii() and _decoder.decode(written) == record else None
+        if not written.isascii():
+            written = _NOT_ASCII.sub(_escaped, written.decode()).encode("ascii")
+        return written if _is_finite(record) or _decoder.decode(written) == record else None
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
+
+
+def _escaped(text: re.Match[str]) -> str:
+    return encode_basestring_ascii(text[0])[1:-1]
+
+
+def _is_finite(record: JournalRecord) -> bool:
+    """Return whether it is plain to see that all numbers of a record are finite: it is one of the many short ones."""
+    if type(record) is not AttemptRecord:
+        return type(record) in _WITHOUT_NUMBERS
+    output, usage = record.output, record.usage
+    if record.messages is not UNSET or record.note is not UNSET:
+        return False
+    numbers = [record.waited]
+    if output is not None:
+        if output.tools_called or output.context:
+            return False
+        numbers.append(output.execution_time)
+    if isinstance(usage, UsageRecord):
+        numbers.append(usage.cost)
+    for verdict in record.verdicts:
+        if verdict.usage is not UNSET:
+            return False
+        numbers.append(verdict.score)
+    return all(number is None or math.isfinite(number) for number in numbers)
 
 
 def _patiently(record: JournalRecord) -> bytes:
@@ -383,6 +412,8 @@ def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else msgspec.to_builtins(value)
 
 
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_WITHOUT_NUMBERS = (CallRecord, DoneRecord, RetryRecord, EndRecord)
 _encoder = msgspec.json.Encoder()
 _patient_encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 

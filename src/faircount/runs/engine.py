@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
+from typing import Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ from faircount.readers.journals import (
 )
 from faircount.runs.budget import Budget, Limits, Progress, RateLimiter
 from faircount.runs.cases import AttackCase, Case
-from faircount.runs.journal import Journal, JournalError
+from faircount.runs.journal import Journal, JournalError, Waiting
 from faircount.runs.metrics import measure_case
 from faircount.runs.plan import (
     AttemptPlan,
@@ -51,7 +52,7 @@ GUARDRAIL = "guardrail"
 _LONGEST_CLOSING = 10.0
 _number_of = attrgetter("number")
 _MOST_SETTLING = 32
-"""So many records of one worker may be on their way to the disk while it sends further attempts."""
+"""So many groups of records may be on their way to the disk while a worker sends further attempts."""
 
 
 class Ending(Struct, frozen=True):
@@ -102,7 +103,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.finishing: asyncio.Task[None] | None = None
-        self.settling: deque[asyncio.Future[None]] = deque()
+        self.settling: deque[Waiting] = deque()
 
     async def finished(self) -> None:
         """Wait until the answer is judged."""
@@ -134,6 +135,8 @@ class Engine:
         self._watcher = watcher
         self._watched = 0
         self._outcomes: dict[str, str] = {}
+        self._uncounted: dict[Waiting, list[Outcome]] = {}
+        """What plans came to, by what is done when their last record is durable."""
         self._attempts = 0
         self._decided = False
         self._why = ""
@@ -237,7 +240,8 @@ class Engine:
             while not self._why and (following := next(plans, None)) is not None:
                 await self._carry_out(*following, worker)
             await worker.finished()
-            await asyncio.gather(*worker.settling)
+            if worker.settling:
+                await asyncio.wait(worker.settling)
         except asyncio.CancelledError:
             if worker.finishing is not None:
                 worker.finishing.cancel()
@@ -261,10 +265,13 @@ class Engine:
                 await worker.finished()
                 if exchange is None:
                     return
-                if following.last:
+                if following.last and any(metric.blocking for metric in plan.case.metrics):
                     worker.finishing = asyncio.create_task(self._finish(exchange, plan, history, worker))
                     return
                 await self._judge(exchange, plan, history, worker)
+                if following.last:
+                    self._end(plan, history, worker)
+                    return
         finally:
             await plan.close()
 
@@ -279,16 +286,23 @@ class Engine:
             durable = self._journal.adding(record)
         self._attempts += 1
         history.append(done_of(record, plan.case))
-        durable.add_done_callback(self._check_durable)
-        worker.settling.append(durable)
+        if durable not in self._uncounted:
+            self._uncounted[durable] = []
+            durable.add_done_callback(self._settled)
+        if not worker.settling or worker.settling[-1] is not durable:
+            worker.settling.append(durable)
         if len(worker.settling) >= _MOST_SETTLING:
-            await worker.settling.popleft()
+            await asyncio.wait([worker.settling.popleft()])
 
-    def _check_durable(self, durable: asyncio.Future[None]) -> None:
-        """End the run when a record is lost, even while workers wait for answers."""
-        error = None if durable.cancelled() else durable.exception()
-        if isinstance(error, Exception):
+    def _settled(self, durable: Waiting) -> None:
+        """Count the plans whose last record is durable; end the run when one is lost, even while workers wait."""
+        outcomes, error = self._uncounted.pop(durable), durable.exception()
+        if error is not None:
+            assert isinstance(error, Exception)
             self._fail(error)
+            return
+        for outcome in outcomes:
+            self._count(outcome)
 
     async def _finish(
         self, exchange: _Exchange, plan: AttemptPlan, history: list[DoneAttempt], worker: _Worker
@@ -308,10 +322,10 @@ class Engine:
             self._journal.note(record)
             self._watch(record.case, outcome)
         last = worker.settling[-1] if worker.settling else None
-        if last is None or last.done():
-            self._count(outcome, last)
-        else:
-            last.add_done_callback(lambda last: self._count(outcome, last))
+        if last in self._uncounted:
+            self._uncounted[last].append(outcome)
+        elif last is None or last.exception() is None:
+            self._count(outcome)
 
     def _watch(self, name: str, outcome: str) -> None:
         """Call the watcher with how entries ended, in the order in which they were drawn.
@@ -395,10 +409,8 @@ class Engine:
 
     # -- counting -----------------------------------------------------------------------------------------------
 
-    def _count(self, outcome: Outcome, last: asyncio.Future[None] | None) -> None:
-        """Count a plan that has nothing left, unless the record of its last attempt was lost."""
-        if last is not None and (last.cancelled() or last.exception() is not None):
-            return
+    def _count(self, outcome: Outcome) -> None:
+        """Count a plan that has nothing left."""
         self._budget.count(outcome)
         self._on_progress(self.progress)
 
@@ -427,22 +439,25 @@ def attempt_record(
     if error is not None:
         message = clip(mask_secrets(error.message), _LONGEST_ERROR)
         error_record = ErrorRecord(error.kind, message, list(error.categories) or None, error.policy_block)
-    record = replace(
+    if answer is None:
+        output: OutputRecord | None = None
+        told: dict[str, Any] = {}
+    else:
+        output = output_record(answer)
+        told = {
+            "model": answer.model,
+            "finish_reason": answer.finish_reason,
+            "usage": UsageRecord(UNSET, answer.prompt_tokens, answer.completion_tokens, answer.cost),
+            "request_id": answer.request_id,
+        }
+    return replace(
         begun,
-        output=None if answer is None else output_record(answer),
+        output=output,
         error=error_record,
         verdicts=[VerdictRecord.of(verdict) for verdict in verdicts],
         tries=0 if reply is None else reply.tries,
         waited=0.0 if reply is None else round(reply.waited, 6),
-    )
-    if answer is None:
-        return record
-    return replace(
-        record,
-        model=answer.model,
-        finish_reason=answer.finish_reason,
-        usage=UsageRecord(UNSET, answer.prompt_tokens, answer.completion_tokens, answer.cost),
-        request_id=answer.request_id,
+        **told,
     )
 
 

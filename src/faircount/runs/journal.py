@@ -79,14 +79,15 @@ class _RecordGroup(Struct, eq=False):
 
     lines: list[bytes] = field(default_factory=list)
     until_written: list[Waiting] = field(default_factory=list)
-    until_durable: list[Waiting] = field(default_factory=list)
+    until_durable: dict[asyncio.AbstractEventLoop, Waiting] = field(default_factory=dict)
+    """One for all in an event loop: nobody may cancel it."""
     must_last: bool = False
     """Whether the group is synced; notes are not, when they come alone."""
     durable: bool = False
 
     @property
     def waiting(self) -> list[Waiting]:
-        return self.until_written + self.until_durable
+        return [*self.until_written, *self.until_durable.values()]
 
 
 class Journal:
@@ -176,13 +177,15 @@ class Journal:
 
     async def append(self, record: JournalRecord) -> None:
         """Add a record and return when it is durable. A caller who stops waiting does not take it back."""
-        await self.adding(record)
+        await asyncio.shield(self.adding(record))
 
     def adding(self, record: JournalRecord) -> Waiting:
-        """Add a record, and return what is done when it is durable; those who go on meanwhile ask later."""
+        """Add a record, and return what is done when it is durable; those who go on meanwhile ask later.
+
+        Records that are written together share it: to cancel it would be to cancel it for all of them.
+        """
         loop = asyncio.get_running_loop()
-        waiting = loop.create_future()
-        self._enqueue(encode_record(record), must_last=True, durable=waiting)
+        waiting = self._enqueue(encode_record(record), must_last=True, loop=loop).until_durable[loop]
         self._write_soon(loop)
         return waiting
 
@@ -253,8 +256,14 @@ class Journal:
                 raise
 
     def _enqueue(
-        self, line: bytes, *, must_last: bool = False, written: Waiting | None = None, durable: Waiting | None = None
+        self,
+        line: bytes,
+        *,
+        must_last: bool = False,
+        written: Waiting | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> _RecordGroup:
+        """Add a line to the group that is written next; in `loop` somebody asks when it is durable."""
         with self._guard:
             if self._failure:
                 raise self._refusal()
@@ -265,8 +274,8 @@ class Journal:
             group.must_last |= must_last
             if written is not None:
                 group.until_written.append(written)
-            if durable is not None:
-                group.until_durable.append(durable)
+            if loop is not None and loop not in group.until_durable:
+                group.until_durable[loop] = loop.create_future()
         return group
 
     def _write_soon(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -341,7 +350,7 @@ class Journal:
                 return
             for group in groups:
                 group.durable = True
-            _notify([one for group in groups for one in group.until_durable])
+            _notify([one for group in groups for one in group.until_durable.values()])
 
     def _write(self, data: bytes) -> None:
         _write_all(self._descriptor, data)

@@ -208,7 +208,9 @@ class EntryPlan(AttemptPlan):
 
 def _next_numbers(history: Sequence[DoneAttempt], made: Sequence[DoneAttempt]) -> tuple[int, int]:
     """Return the next number of an attempt on a case, and the next iteration of those that one strategy made."""
-    number = max([one.number for one in history], default=-1) + 1
+    if not history:
+        return 0, 0
+    number = max([one.number for one in history]) + 1
     return number, max([one.iteration for one in made], default=-1) + 1
 
 

@@ -505,7 +505,8 @@ class LocalTarget(Target):
         if result.error is not None:
             raise self._failed(result.error) from None
         try:
-            return without_secrets(answer_of(result.value, result.seconds), self._arguments.hide_in_answer)
+            answer = answer_of(result.value, result.seconds)
+            return without_secrets(answer, self._arguments.hide_in_answer) if self._arguments.secrets else answer
         except WrongAnswer as error:
             raise TargetError("wrong answer", self._for_people(str(error))) from None
         except Exception as error:  # noqa: BLE001  an object of the user's, whose properties may fail
