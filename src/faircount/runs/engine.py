@@ -45,7 +45,7 @@ from faircount.runs.plan import (
     TaskPlan,
     done_of,
 )
-from faircount.runs.targets.base import Answer, Request, Target, TargetError, classified
+from faircount.runs.targets.base import Answer, Request, Target, TargetError, classified, in_time
 
 GUARDRAIL = "guardrail"
 """Under which name the decision of a guardrail that answers yes or no stands among the verdicts."""
@@ -393,8 +393,7 @@ class Engine:
         )
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(self._limits.timeout):
-                return await self._target.answer(request), None
+            return await in_time(self._target.answer(request), self._limits.timeout), None
         except TargetError as error:
             return error.answer, classified(error)
         except TimeoutError:

@@ -8,9 +8,10 @@ of the same name where it is not. A refusal is known by the words of the provide
 from __future__ import annotations
 
 import copy
+import types
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Generator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -23,6 +24,7 @@ from faircount.core.text import clip, mask_secrets, visible
 from faircount.testing.cases import category_names, text_of
 
 BLOCKED = "blocked"
+T = TypeVar("T")
 
 
 class Request(Struct, frozen=True):
@@ -198,6 +200,41 @@ def classified(error: TargetError) -> TargetError:
     if pattern is None:
         return error
     return TargetError(BLOCKED, error.message, error.tries, error.waited, answer=error.answer, policy_block=pattern)
+
+
+# -- how long a target is waited for ------------------------------------------------------------------------------
+
+
+async def in_time(work: Coroutine[Any, Any, T], seconds: float | None) -> T:
+    """Return what a coroutine returns, or raise TimeoutError; one that never waits takes no timer."""
+    import asyncio
+
+    try:
+        waits_for = work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    async with asyncio.timeout(seconds):
+        return await _rest(work, waits_for)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """Go on with a coroutine that waits for something."""
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001  whatever it is, it is for the coroutine
+                waits_for = work.throw(error)
+            else:
+                waits_for = work.send(sent)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 # -- how patiently a target is asked ------------------------------------------------------------------------------

@@ -62,7 +62,16 @@ from faircount.components.code import CodePlace, in_short, printing_aside, refus
 from faircount.components.factory import Plugin
 from faircount.core.errors import UsageError
 from faircount.core.text import clip, mask_secrets, visible
-from faircount.runs.targets.base import Answer, Request, Target, TargetError, blocked, is_signal, plain_messages
+from faircount.runs.targets.base import (
+    Answer,
+    Request,
+    Target,
+    TargetError,
+    blocked,
+    in_time,
+    is_signal,
+    plain_messages,
+)
 from faircount.testing.fields import is_secret
 
 if TYPE_CHECKING:
@@ -494,12 +503,9 @@ class LocalTarget(Target):
 
     async def answer(self, request: Request) -> Answer:
         """Ask the code."""
-        import asyncio
-
         call = self._call(request)
         try:
-            async with asyncio.timeout(self._timeout):
-                result = await call_user_code(call, waits=self._asked.waits)
+            result = await in_time(call_user_code(call, waits=self._asked.waits), self._timeout)
         except TimeoutError:
             raise TargetError("timeout", f"no answer within {self._timeout:g} s") from None
         if result.error is not None:
