@@ -171,26 +171,24 @@ Row = Mapping[str, object]
 def cells_of(columns: Sequence[ExportColumn]) -> Callable[[Row, Row], list[Cell]]:
     """Return what makes cells of the fields of a row and of what is computed for it."""
 
-    def look(column: ExportColumn) -> Callable[[Row, Row], Cell]:
-        if len(column.steps) == 1 and isinstance(name := column.steps[0], str):
-            if column.computed:
-                return lambda _, computed_fields: single(computed_fields.get(name))
-            return lambda row, _: single(row.get(name))
-        return lambda row, computed_fields: single(value_of(column, row, computed_fields))
+    names = [column.steps[0] if len(column.steps) == 1 else None for column in columns]
+    looks = [(column, column.computed, name) for column, name in zip(columns, names, strict=True)]
 
-    looks = list(map(look, columns))
-    return lambda row, computed_fields: [look(row, computed_fields) for look in looks]
+    def cells(row: Row, computed_fields: Row) -> list[Cell]:
+        found: list[Cell] = []
+        for column, computed, name in looks:
+            source: Row = computed_fields if computed else row
+            value = source.get(name) if name.__class__ is str else value_of(column, row, computed_fields)
+            found.append(value if value.__class__ in _SINGLE else text_of(value))  # type: ignore[arg-type]
+        return found
+
+    return cells
 
 
 def value_of(column: ExportColumn, row: Row, computed_fields: Row) -> object:
     """Return the value of a row in a column; where every element is asked for, a list, or None if there is none."""
     found = list(values_at(dict(computed_fields if column.computed else row), column.steps))
     return (found or None) if None in column.steps else found[0]
-
-
-def single(value: object) -> Cell:
-    """Return a value as what a cell can hold."""
-    return value if value.__class__ in _SINGLE else text_of(value)  # type: ignore[return-value]
 
 
 # -- the table ------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from html import escape
 from itertools import chain
 from typing import NamedTuple
 
@@ -158,7 +157,7 @@ def text_element(shown: str) -> str:
 
 
 def _plain_element(shown: str) -> str:
-    written = escape(shown, quote=False)
+    written = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     if "\r" in written:
         # A bare one would come back as a line feed.
         written = written.replace("\r", "&#13;")
@@ -196,6 +195,9 @@ class RowWriter:
     ) -> None:
         self._columns = columns
         self._letters = column_letters(len(columns))
+        self._columns_of_cells = [
+            (f'<c r="{letters}', name) for letters, name in zip(self._letters, columns, strict=True)
+        ]
         self._text = f' s="{styles["text"]}" t="inlineStr">'
         self._whole = f' s="{styles["whole"]}"><v>'
         self._elsewhere = elsewhere
@@ -211,27 +213,27 @@ class RowWriter:
 
     def row(self, line: int, number: int, values: Sequence[Value]) -> str:
         """Return a row that stands on a line of the sheet and has a number in the source."""
+        known, text = self._known, f'{line}"{self._text}'
         parts = [f'<row r="{line}">']
-        for letters, column, value in zip(self._letters, self._columns, values, strict=True):
+        for (place, column), value in zip(self._columns_of_cells, values, strict=True):
             if value is None:
                 continue
             if isinstance(value, str):
-                element = self._known.get(value) or self._element(number, column, value)
-                parts.append(f'<c r="{letters}{line}"{self._text}{element}</c>')
+                parts += (place, text, known.get(value) or self._element(number, column, value))
             elif isinstance(value, bool):
-                parts.append(f'<c r="{letters}{line}" t="b"><v>{value:d}</v></c>')
+                parts.append(f'{place}{line}" t="b"><v>{value:d}</v></c>')
             elif not is_exact(value):
-                parts.append(f'<c r="{letters}{line}"{self._text}{text_element(number_text(value))}</c>')
+                parts.append(f"{place}{text}{text_element(number_text(value))}</c>")
             elif isinstance(value, int) and abs(value) >= _WRITTEN_OUT:
-                parts.append(f'<c r="{letters}{line}"{self._whole}{value}</v></c>')
+                parts.append(f'{place}{line}"{self._whole}{value}</v></c>')
             else:
-                parts.append(f'<c r="{letters}{line}"><v>{value!r}</v></c>')
+                parts.append(f'{place}{line}"><v>{value!r}</v></c>')
         parts.append("</row>")
         return "".join(parts)
 
     def _element(self, number: int, column: str, text: str) -> str:
-        """Return the element of a text; those of short texts are kept, for they come again and again."""
-        element = text_element(text if is_plain(text) else self._shown(number, column, text))
+        """Return the rest of the cell of a text; those of short texts are kept, for they come again and again."""
+        element = text_element(text if is_plain(text) else self._shown(number, column, text)) + "</c>"
         if len(text) <= _KEPT_LENGTH and len(self._known) < _KEPT:
             self._known[text] = element
         return element
