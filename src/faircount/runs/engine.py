@@ -292,7 +292,9 @@ class Engine:
         if not worker.settling or worker.settling[-1] is not durable:
             worker.settling.append(durable)
         if len(worker.settling) >= _MOST_SETTLING:
-            await asyncio.wait([worker.settling.popleft()])
+            await asyncio.wait([worker.settling[0]])
+            while len(worker.settling) > 1 and worker.settling[0].done():  # the last says when its plan counts
+                worker.settling.popleft()
 
     def _settled(self, durable: Waiting) -> None:
         """Count the plans whose last record is durable; end the run when one is lost, even while workers wait."""
