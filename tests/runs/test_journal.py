@@ -36,6 +36,8 @@ from faircount.readers import (
     RetryRecord,
     RunRecord,
     State,
+    UsageRecord,
+    VerdictRecord,
     decode,
     encode_record,
 )
@@ -403,6 +405,44 @@ def test_numbers_that_are_not_finite_are_refused_and_the_journal_goes_on(place: 
             journal.append_now(CaseRecord("a", entry={"value": value}))
         journal.append_now(case("b"))
     assert list(read_journal(place).state().cases) == ["b"]
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda odd: AttemptRecord("a", 0, waited=odd),
+        lambda odd: AttemptRecord("a", 0, output=OutputRecord("text", [], [], odd)),
+        lambda odd: AttemptRecord("a", 0, output=OutputRecord("text", [{"arguments": odd}], [], 0.1)),
+        lambda odd: AttemptRecord("a", 0, output=OutputRecord("text", [], [odd], 0.1)),
+        lambda odd: AttemptRecord("a", 0, usage=UsageRecord(cost=odd)),
+        lambda odd: AttemptRecord("a", 0, verdicts=[VerdictRecord(metric="m", verdict="failure", score=odd)]),
+        lambda odd: AttemptRecord(
+            "a", 0, verdicts=[VerdictRecord(metric="m", verdict="failure", usage=UsageRecord(cost=odd))]
+        ),
+        lambda odd: AttemptRecord("a", 0, note={"x": odd}),
+        lambda odd: AttemptRecord("a", 0, messages=[{"role": "user", "content": [odd]}]),
+    ],
+)
+def test_no_number_of_an_attempt_becomes_null_on_the_way(record: Callable[[float], AttemptRecord], odd: float) -> None:
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        encode_record(record(odd))
+    assert json.loads(encode_record(record(0.5))) == json.loads(msgspec.json.encode(record(0.5)))
+
+
+def test_who_stops_waiting_takes_nothing_from_those_whose_records_are_written_together(place: str) -> None:
+    async def main() -> None:
+        with Journal.create(place, HEADER) as journal:
+            journal.append_now(case("a"))
+            first, second = (asyncio.create_task(journal.append(AttemptRecord("a", number))) for number in (0, 1))
+            await asyncio.sleep(0)
+            first.cancel()
+            await second
+            with pytest.raises(asyncio.CancelledError):
+                await first
+
+    asyncio.run(main())
+    assert [read_journal(place).state().is_done("a", number) for number in (0, 1)] == [True, True]
 
 
 def nested(levels: int) -> Any:
