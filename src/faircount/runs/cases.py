@@ -101,7 +101,7 @@ class Case(Struct, frozen=True, kw_only=True):
         metrics = [
             MetricRecord(one.name, one.type, one.version, dict(one.parameters), one.digest) for one in self.metrics
         ]
-        asked = InputRecord(list(self.messages), plain(self.api_params))
+        asked = InputRecord(list(self.messages), plain(self.api_params) if self.api_params else {})
         return {"case": self.name, "input": asked, "metrics": metrics, "place": self.place}
 
 

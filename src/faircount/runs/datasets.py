@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -355,6 +355,11 @@ class EntryFields(Mapping[str, Any]):
     def keys(self) -> KeysView[str]:
         """Return the names of the fields."""
         return self._places.keys()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the names of the fields with their values."""
+        values = self._values
+        return {name: values[place] for name, place in self._places.items()}.items()
 
     def __repr__(self) -> str:
         return f"EntryFields({dict(self)!r})"
