@@ -59,7 +59,7 @@ _SAMPLE = 500
 _NARROWEST, _WIDEST, _ROOM_FOR_ARROW = 6, 60, 4
 _ANALYSIS_WIDTHS = (48.0, *[13.0] * 8)
 _FINDINGS_WIDTHS = (11.0, 8.0, 10.0, 110.0, 60.0)
-# A fifth of the time that the usual level takes, for a file that is a quarter larger.
+# A third of the time that the usual level takes at most, for a file that is a quarter larger.
 _COMPRESSION = 2
 _CHUNK = 1 << 18
 _CREATOR = f"<dc:creator>{AUTHOR}</dc:creator>".encode()
