@@ -63,7 +63,6 @@ _DECISIVE_KEYS = (b'"success"', b'"id"')
 """Keys that are looked for twice in a line; of any other doubled key the last wins in silence."""
 
 _VERDICT = b'"success":'
-_ESCAPE = b"\\u00"
 _VERDICTS: dict[object, bytes] = {True: b"true", False: b"false", None: b"null"}
 _NOWHERE = b"\n"
 _CLOSE = ord("}")
@@ -212,7 +211,7 @@ class RowDecoder:
         What the rows hold undecoded is only there as long as the buffer stays as it is.
         """
         lines = memoryview(buffer)[:length]
-        if not (buffer.isascii() or is_utf8(lines)):
+        if not (buffer.isascii() or is_utf8(lines)) or _escapes_letters(buffer, length):
             return None
         try:
             rows = self._decoder.decode_lines(lines)
@@ -228,7 +227,7 @@ class RowDecoder:
             return self.careful(line, number)
         if loose.depth(line) > loose.MAX_DEPTH:
             raise BadLine(f"nested more than {loose.MAX_DEPTH} levels deep")
-        if _escapes_letters(line, 0, len(line)) or _doubled(line, row):
+        if _escapes_letters(line, len(line)) or _doubled(line, row):
             return self.careful(line, number)
         return row, row.success is True
 
@@ -321,9 +320,7 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
         own_id = row.id
         id_first = number_first % own_id if type(own_id) is int else text_first % str(own_id).encode()
         if not starts_with(id_first, start, end) and not (
-            data[start : start + 1] == b"{"
-            and data.count(b'"id"', start, end) == 1
-            and not _escapes_letters(data, start, end)
+            data[start : start + 1] == b"{" and data.count(b'"id"', start, end) == 1
         ):
             return False
         if data[end - 1] != _CLOSE and data[end - 2 : end] != b"}\r":
@@ -333,10 +330,6 @@ def _one_on_every_line(data: bytes | bytearray, length: int, rows: Sequence[Row]
             if row.success is not UNSET:
                 return False
         elif not starts_with(verdicts.get(row.success, _NOWHERE), verdict_at, end):
-            return False
-        # A verdict behind this one is the one that was decoded, and so the same.
-        hides = verdict_at >= 0 and find(_ESCAPE, start, verdict_at) >= 0
-        if hides and _escapes_letters(data, start, verdict_at):
             return False
         nests = (lists and find(b"[", start, end) >= 0) or find(b"{", start + 1, end) >= 0
         if nests and loose.depth(bytes(data[start:end])) > loose.MAX_DEPTH:
@@ -382,9 +375,11 @@ def _learnt_row(fields: tuple[str, ...]) -> type[Row]:
     return cast(type[Row], learnt)
 
 
-def _escapes_letters(data: bytes | bytearray, start: int, end: int) -> bool:
+def _escapes_letters(data: bytes | bytearray, length: int) -> bool:
     """Return whether a small letter is written as an escape, as no encoder does: a key may stand twice unseen."""
-    return data.find(b"\\u006", start, end) >= 0 or data.find(b"\\u007", start, end) >= 0
+    if data.find(b"\\u00", 0, length) < 0:
+        return False
+    return data.find(b"\\u006", 0, length) >= 0 or data.find(b"\\u007", 0, length) >= 0
 
 
 def _doubled(line: bytes, row: Row) -> bool:
