@@ -43,6 +43,11 @@ class Row(NamedTuple):
         flag = self.word.split("`")[1].split(" ")[0]
         return flag if not re.fullmatch(r"-\w", flag) else self.word.split("`")[3].split(" ")[0]
 
+    @property
+    def text(self) -> tuple[str, str]:
+        """What the tables show, whatever the group is called."""
+        return self.word, self.meaning
+
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Yield a parser and, in order, those of its sub-commands."""
@@ -75,7 +80,10 @@ def _has_commands(parser: argparse.ArgumentParser) -> bool:
 
 
 def _shared(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return by group what several commands describe alike; of descriptions of one name in a group the usual one."""
+    """Return by group what several commands describe alike; of descriptions of one name in a group the usual one.
+
+    What two groups describe alike is in the first.
+    """
     counts = Counter(row for own in rows.values() for row in own if row.group)
     usual: dict[tuple[str, str], Row] = {}
     for row, count in counts.items():
@@ -83,8 +91,11 @@ def _shared(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
         if count > 1 and (key not in usual or count > counts[usual[key]]):
             usual[key] = row
     groups: dict[str, list[Row]] = defaultdict(list)
+    seen: set[tuple[str, str]] = set()
     for (group, _), row in usual.items():
-        groups[group].append(row)
+        if row.text not in seen:
+            seen.add(row.text)
+            groups[group].append(row)
     return groups
 
 
@@ -104,12 +115,13 @@ def _section(parser: argparse.ArgumentParser, rows: Sequence[Row], shared: Mappi
     lines = [f"## {parser.prog}", "", " ".join((parser.description or "").split()), ""]
     if shown := examples(parser):
         lines += ["```sh", *shown, "```", ""]
-    own = [row for row in rows if row not in shared.get(row.group, ())]
+    elsewhere = {row.text for options in shared.values() for row in options}
+    own = [row for row in rows if row.text not in elsewhere]
     if own:
         lines += [TABLE, *(_line(row.word, row.meaning) for row in own), ""]
-    links = []
+    links, texts = [], {row.text for row in rows}
     for group, options in shared.items():
-        used = [row for row in options if row in rows]
+        used = [row for row in options if row.text in texts]
         names = "" if len(used) == len(options) else f" ({', '.join(f'`{row.name}`' for row in used)})"
         links += [f"[{_title(group).lower()}](#{_title(group).lower().replace(' ', '-')}){names}"] if used else []
     if links:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from pathlib import Path
 
 from faircount import stats
@@ -59,9 +58,6 @@ TITLES = {
     "retries": "Repeated attempts",
 }
 
-_AUTHOR = r"[A-Z][a-zé]*(?:[A-Z-][A-Za-zé]+)*"
-_SOURCE = re.compile(rf"({_AUTHOR}(?:(?:, | and ){_AUTHOR})*(?: et al\.)?) \(?((?:19|20)\d\d)")
-
 
 def page() -> str:
     """Return the text of the reference page."""
@@ -78,18 +74,14 @@ def _section(home: str, title: str) -> str:
 
 
 def _summary(thing: object) -> str:
-    """Return the first clause of a docstring, up to a semicolon, with the first source that the docstring names.
+    """Return the first clause of a docstring, up to a semicolon.
 
     A clause without its verb is what a function returns or estimates.
     """
     text = inspect.getdoc(thing) or ""
     clause = text.partition("\n")[0].removesuffix(".").partition("; ")[0]
     clause = clause.removeprefix("Return ").removeprefix("Estimate ")
-    clause = clause[:1].lower() + clause[1:] if clause[1:2].islower() or clause[1:2] == " " else clause
-    source = _SOURCE.search(" ".join(text.split()))
-    if source and not re.search(r"\d{4}", clause):
-        clause += f" ({source[1].removeprefix('As ')} {source[2]})"
-    return clause
+    return clause[:1].lower() + clause[1:] if clause[1:2].islower() or clause[1:2] == " " else clause
 
 
 def main() -> None:

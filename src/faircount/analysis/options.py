@@ -70,21 +70,20 @@ AnalyzedBy = Annotated[
 GuardrailSuccess = Annotated[
     str,
     Option(
-        "meaning of true in a boolean guardrail's file; spikee 0.1 wrote true for detected",
+        "meaning of true in a boolean guardrail's file; detected in spikee 0.1",
         "counting",
         choices=GUARDRAIL_MEANINGS,
     ),
 ]
 PolicyBlocks = Annotated[
     bool,
-    Option("count prompts refused by a provider's policy as errors, as spikee does, not as blocks", "counting"),
+    Option("count refusals by a provider's policy as errors, as spikee does, not as blocks", "counting"),
 ]
 Level = Annotated[float, Option("confidence level of the intervals", "counting", metavar="P", above=0, below=1)]
 Cluster = Annotated[
     str,
     Option(
-        "field that groups variants into families, for the intervals; auto: document and instruction, or suite; none: "
-        "entries are independent",
+        "field whose values are families of variants; auto: document and instruction, or suite; none: independent entries",
         "counting",
         metavar="FIELD|auto|none",
     ),
@@ -92,8 +91,8 @@ Cluster = Annotated[
 JudgeQuality = Annotated[
     str | None,
     Option(
-        "correct rates for judge errors, with a summary from judges evaluate, labels for a sample of these entries "
-        "(JSONL, CSV or xlsx), or other labelled texts",
+        "correct rates by a summary from judges evaluate, labels for a sample of these entries (JSONL, CSV or xlsx), or "
+        "other labelled texts",
         "judge errors",
         metavar="SUMMARY|LABELS",
     ),
@@ -101,7 +100,7 @@ JudgeQuality = Annotated[
 Correction = Annotated[
     str,
     Option(
-        "how to correct with labels for these entries; ppi is PPI++, for labels drawn at random from all entries",
+        "correction by labels for these entries; ppi is PPI++, for labels drawn at random",
         "judge errors",
         choices=CORRECTIONS,
     ),
@@ -111,7 +110,7 @@ Correction = Annotated[
 Aim = Annotated[
     str | None,
     Option(
-        "what a success is: for an attack bad news, for a task good news",
+        "whether success is bad news (attack) or good (task)",
         "counting",
         choices=("attack", "task"),
         default="set by the format",
@@ -122,7 +121,7 @@ Aim = Annotated[
 Judge = Annotated[
     str | None,
     Option(
-        "judge whose verdicts decide, if there are several; or any, all or the majority of them",
+        "which of several judges decides",
         "counting",
         metavar="NAME|any|all|majority",
         default="set by the format",
@@ -141,7 +140,7 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
     format: Annotated[
         str | None,
         Option(
-            "format of the files, or the name of a map for tables in faircount.toml",
+            "format of the files, or name of a map in faircount.toml",
             "input",
             metavar="NAME",
             default="recognised by content",
@@ -158,7 +157,7 @@ class ReadingOptions(Options, frozen=True, kw_only=True):
     success_threshold: Annotated[
         float | None,
         Option(
-            "lowest score that is a success, for files with scores but no verdicts",
+            "lowest score that is a success, for files without verdicts",
             "input",
             metavar="SCORE",
             default="0.5 on a scale from 0 to 1",
@@ -456,7 +455,7 @@ class ExportOptions(SelectOptions, frozen=True, kw_only=True):
     where: Annotated[
         str | None,
         Option(
-            "rows that match a query, or entries with such a row; see the query reference",
+            "rows that match a query, or entries with such a row",
             "selection",
             metavar="QUERY",
         ),
@@ -464,7 +463,7 @@ class ExportOptions(SelectOptions, frozen=True, kw_only=True):
     columns: Annotated[
         tuple[str, ...],
         Option(
-            "only these columns, in this order, named as in queries: id,outcome,attempt_history[0].error",
+            "only these columns, in this order: id,outcome,attempt_history[0].error",
             "selection",
             metavar="A,B,…",
         ),
@@ -487,7 +486,7 @@ class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
     success_threshold: Annotated[
         float,
         Option(
-            "select entries with a success rate above (or below) this share",
+            "success rate to select entries by",
             "comparison",
             metavar="SHARE",
             least=0,
@@ -501,7 +500,7 @@ class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
     number: Annotated[
         int,
         Option(
-            "write at most N entries: the highest rates, or with lt the lowest",
+            "at most N entries: the highest rates, with lt the lowest",
             "comparison",
             flags=("-n", "--number"),
             metavar="N",
@@ -510,7 +509,7 @@ class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
         ),
     ] = ALL
     skip_validation: Annotated[
-        bool, Option("continue if results lack entries of the dataset, and show how many", "comparison")
+        bool, Option("continue if results lack entries of the dataset", "comparison")
     ] = False
     guardrail_success: GuardrailSuccess = BYPASSED
     definition: CountedBy = FAIRCOUNT.name
@@ -546,7 +545,7 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     half_width: Annotated[
         float | None,
         Option(
-            "entries needed for an interval with a half-width of W, such as 0.05",
+            "entries needed for an interval with this half-width",
             "question: one or more of the first three, or --entries",
             metavar="W",
         ),
@@ -563,7 +562,7 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[
         float | None, Option("expected rate of the first target", "assumptions", metavar="P", default="0.5")
     ] = None
-    paired: Annotated[bool, Option("both targets get the same entries; needs --discordant, which implies it")] = False
+    paired: Annotated[bool, Option("both targets get the same entries; implied by --discordant, which it needs")] = False
     discordant: Annotated[
         float | None, Option("share of entries on which only one of the two targets succeeds", metavar="PSI")
     ] = None
@@ -603,7 +602,7 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     score: Annotated[
         str | None,
         Option(
-            "field of the rows that holds the score, such as guardrail_score or metadata.score",
+            "field with the score, such as metadata.score",
             "guardrail",
             metavar="FIELD",
             default="the scores of judges",
@@ -620,7 +619,7 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     max_fpr: Annotated[
         float | None,
         Option(
-            "choose the lowest threshold with at most this false positive rate, such as 1%",
+            "lowest threshold with at most this false positive rate",
             "threshold",
             metavar="SHARE",
             default="1%, unless --min-recall is given",
@@ -632,7 +631,7 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     min_recall: Annotated[
         float | None,
         Option(
-            "choose the highest threshold that blocks at least this share of attacks, such as 95%",
+            "highest threshold that blocks at least this share of attacks",
             "threshold",
             metavar="SHARE",
             above=0,
@@ -653,7 +652,7 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     prevalence: Annotated[
         float | None,
         Option(
-            "share of attacks in your traffic, for precision and costs, such as 0.1%",
+            "share of attacks in your traffic, for precision and costs",
             "costs",
             metavar="SHARE",
             default="that of the files",
@@ -680,12 +679,12 @@ class RejudgeOptions(ReadingOptions, frozen=True, kw_only=True):
 
     judge_options: Annotated[
         str | None,
-        Option("spikee option: model for LLM judges; it is written into the rows", "judges", metavar="TEXT"),
+        Option("as in spikee: model for LLM judges; written into the rows", "judges", metavar="TEXT"),
     ] = None
     turns: Annotated[
         str,
         Option(
-            "for attacks and conversations: judge the last response, every response, or what the judge asks for",
+            "responses of attacks and conversations to judge; auto: what the judge asks for",
             "judges",
             choices=TURNS,
         ),
@@ -702,13 +701,13 @@ class RejudgeOptions(ReadingOptions, frozen=True, kw_only=True):
             "execution",
             metavar="N",
             least=1,
-            default="one per core; judges that compare strings need none",
+            default="one per core, none for judges that compare strings",
         ),
     ] = None
     concurrency: Annotated[
         int | None,
         Option(
-            "concurrent requests for judges that call a model or a program",
+            "concurrent requests for judges",
             "execution",
             metavar="N",
             least=1,
@@ -732,7 +731,7 @@ RANKED_BY = (
     "mcc",
 )
 SUMMARY = "data/detectors-eval/detector_metrics_summary.json"
-_JUDGE = "judge name such as refusal, with parameters if needed: 'contains(text=\"BYPASSED\")'; see judges list"
+_JUDGE = "judge, such as refusal or 'contains(text=\"BYPASSED\")'; see judges list"
 
 JudgeLevel = Annotated[float, Option("confidence level of the intervals", metavar="P", above=0, below=1)]
 
@@ -755,7 +754,7 @@ class JudgesAndLabels(Options, frozen=True, kw_only=True):
     labels: Annotated[
         tuple[str, ...],
         Option(
-            "JSONL or CSV with responses and labels: hit or pass, true or false, 1 or 0, or scores",
+            "file with responses and labels: hit or pass, true or false, 1 or 0, or scores",
             "labelled data",
             metavar="FILE",
             several=True,
@@ -770,7 +769,7 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
     replicates: Annotated[
         int | None,
         Option(
-            "use N bootstrap replicates for F1, as garak does with 10000",
+            "N bootstrap replicates for F1; garak uses 10000",
             metavar="N",
             default="exact, without resampling",
             least=1,
@@ -780,7 +779,7 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
     false_positive_rate: Annotated[
         float,
         Option(
-            "for judges with scores: find the threshold that keeps the false positive rate below this",
+            "for judges with scores: find the threshold with a false positive rate below this",
             metavar="SHARE",
             above=0,
             below=1,
@@ -831,5 +830,5 @@ class WorkOptions(Options, frozen=True, kw_only=True):
     ] = None
     concurrency: Annotated[
         int | None,
-        Option("concurrent requests for judges that call a model or a program", metavar="N", default="8", least=1),
+        Option("concurrent requests for judges", metavar="N", default="8", least=1),
     ] = None

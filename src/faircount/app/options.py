@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Force = Annotated[bool, Option("overwrite FILE if it already exists", "output")]
 ForceOthers = Annotated[bool, Option("overwrite FILE even if Faircount did not write it", "output")]
-Tag = Annotated[str | None, Option("tag in the default file name: letters, digits, - and _", "output", metavar="TAG")]
+Tag = Annotated[str | None, Option("tag in the default file name", "output", metavar="TAG")]
 
 
 def output_file(what: str, default: str = "", read: Callable[[str], str] | None = None) -> Option:
@@ -53,21 +53,20 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     allow_judge: Annotated[
         tuple[str, ...],
         Option(
-            "judge rows that name NAME with JUDGE, or with the judge of that name; without this, rows can name only "
-            "judges that compare strings",
+            "allow rows to name NAME, judged by JUDGE if given; otherwise they may name only judges that compare strings",
             "judges",
             metavar="NAME[=JUDGE]",
         ),
     ] = ()
     resume: Annotated[
-        bool, Option("accepted for compatibility with spikee: interrupted runs always resume", "verdicts")
+        bool, Option("no effect: interrupted runs always resume", "verdicts")
     ] = False
     store: Annotated[
         str | None,
         Option("where verdicts are stored", "verdicts", metavar="FILE", default="a folder in the user's cache"),
     ] = None
     dry_run: Annotated[
-        bool, Option("show how many calls are needed and what they cost, without making any", "verdicts")
+        bool, Option("show the calls needed and their cost, without making any", "verdicts")
     ] = False
     rejudged: Annotated[
         str | None,
@@ -81,12 +80,12 @@ class EngineOptions(Options, frozen=True, kw_only=True):
 
     engine: Annotated[
         str,
-        Option("where to read and count: on this machine or on a Spark cluster", "cluster", choices=("local", "spark")),
+        Option("read and count on this machine or on a Spark cluster", "cluster", choices=("local", "spark")),
     ] = "local"
     master: Annotated[
         str | None,
         Option(
-            "address of the Spark cluster: spark://host:port, sc://host:port, yarn, k8s://…, local[N]",
+            "cluster: spark://host:port, sc://host:port, yarn, k8s://…, local[N]",
             metavar="URL",
             default="the session that spark-submit starts",
         ),
@@ -123,7 +122,7 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     labels: Annotated[
         str | None,
         Option(
-            "label entries on the page: every label is added to FILE (JSONL), which --judge-quality reads",
+            "label entries on the page, into FILE (JSONL), which --judge-quality reads",
             "labels",
             metavar="FILE",
         ),
@@ -137,7 +136,7 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     ] = None
     host: Annotated[
         str,
-        Option("address to listen on; one that other machines can reach needs --token", "server", metavar="ADDRESS"),
+        Option("address to listen on; other than this machine's own, needs --token", "server", metavar="ADDRESS"),
     ] = "127.0.0.1"
     token: Annotated[
         str | None, Option("secret that opens the page", "server", metavar="TOKEN", default="a random one")
@@ -145,14 +144,14 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     browser: Annotated[bool, Option("do not open the browser", "server")] = True
     get: Annotated[
         str | None,
-        Option("print the page at this address, such as / or /run/ID, without a server", "server", metavar="ADDRESS"),
+        Option("print the page at / or /run/ID, without a server", "server", metavar="ADDRESS"),
     ] = None
     export: Annotated[
         str | None,
-        Option("write the page to FOLDER, to share: static pages that need no server", "export", metavar="FOLDER"),
+        Option("write the page to FOLDER as static pages, to share", "export", metavar="FOLDER"),
     ] = None
     redact: Annotated[
-        bool, Option("with --export: leave out prompts, responses and every other text, and keep every figure")
+        bool, Option("with --export: leave out every text, keep every figure")
     ] = False
     force: Annotated[bool, Option("overwrite FOLDER if it is an export")] = False
     command: str = ""
@@ -165,7 +164,7 @@ class VerifyOptions(Options, frozen=True, kw_only=True):
     paths: Annotated[
         tuple[str, ...],
         Option(
-            "result files that it was made of; folder or quoted glob",
+            "its result files; folder or quoted glob",
             "input",
             metavar="RESULTS",
             positional=True,
@@ -207,7 +206,7 @@ class ExportedFile(NewFileOptions, frozen=True, kw_only=True):
         None
     )
     raw: Annotated[
-        bool, Option("csv only: keep texts unchanged instead of making them safe for spreadsheets", "output")
+        bool, Option("csv: do not make texts safe for spreadsheets", "output")
     ] = False
     output: Annotated[
         str | None, output_file("output file; - is standard output, for csv and jsonl", default="next to the input")
@@ -232,7 +231,7 @@ class LabelSheet(NewFileOptions, frozen=True, kw_only=True):
     """Where a sheet to label goes."""
 
     output: Annotated[
-        str, output_file("label sheet, .jsonl or .xlsx; the sampling design goes to FILE.design.json")
+        str, output_file("label sheet, .jsonl or .xlsx; its design goes to FILE.design.json")
     ] = "labels.jsonl"
 
 

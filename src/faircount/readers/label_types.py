@@ -34,8 +34,7 @@ class LabelOptions(Options, frozen=True, kw_only=True):
     results: Annotated[
         tuple[str, ...],
         Option(
-            "result files with the responses, if --labels has only labels by entry id; without --labels, agree "
-            "compares the judges of these files",
+            "result files with the responses, if --labels names them by id; without --labels, agree compares their judges",
             "labelled data",
             metavar="FILE",
             several=True,
@@ -50,13 +49,13 @@ class LabelOptions(Options, frozen=True, kw_only=True):
     map: Annotated[
         tuple[str, ...],
         Option(
-            "the same columns by role, as in text=reply,label=verdict,id=ref; an empty column cancels a guess",
+            "columns by role: text=reply,label=verdict,id=ref; an empty one cancels a guess",
             metavar="ROLE=COLUMN",
         ),
     ] = ()
     label_threshold: Annotated[
         float | None,
-        Option("labels are scores; this score or more is a hit", metavar="SCORE", default="0.5"),
+        Option("score of a label from which it is a hit", metavar="SCORE", default="0.5"),
     ] = None
     invert_labels: Annotated[bool, Option("labels mean the opposite of what the judges look for")] = False
     max_line: Annotated[int, Option("skip and report lines longer than this", metavar="BYTES", least=1)] = (

@@ -28,8 +28,8 @@ class RunOptions(Options, frozen=True, kw_only=True):
     paths: Annotated[
         tuple[str, ...],
         Option(
-            "test file, folder of test files, or file::name for one function, suite or case; or datasets: .jsonl, "
-            ".json, .csv, .tsv, also compressed",
+            "test file, folder, or file::name for one function, suite or case; or datasets: .jsonl, .json, .csv, .tsv, "
+            "also compressed",
             "selection",
             metavar="PATH",
             positional=True,
@@ -38,7 +38,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
         Option("same as PATH; spikee's name for it", flags=("--dataset",), metavar="FILE"),
     ] = ()
     dataset_folder: Annotated[
-        tuple[str, ...], Option("all .jsonl files in a folder, in order of name", metavar="DIR")
+        tuple[str, ...], Option("all .jsonl files in a folder, by name", metavar="DIR")
     ] = ()
     keyword: Annotated[
         str | None, Option("cases whose name matches: alpha and not (beta or gamma)", metavar="EXPRESSION")
@@ -52,8 +52,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     retries: Annotated[
         int | None,
         Option(
-            "tests: run every case N times (default: as set in the tests); datasets: retry an attempt that ended in "
-            "an error up to N times (default: 0)",
+            "tests: run every case N times (default: as set in them); datasets: retry errors up to N times (default: 0)",
             metavar="N",
             common=True,
         ),
@@ -61,8 +60,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     aggregation: Annotated[
         str | None,
         Option(
-            "how attempts are combined into one result: min, max, mean, median, majority, any, all, first, mode, "
-            "pass@3 …",
+            "one result of several attempts: min, max, mean, median, majority, any, all, first, mode, pass@3 …",
             metavar="NAME",
             default="as set in the tests",
         ),
@@ -73,23 +71,22 @@ class RunOptions(Options, frozen=True, kw_only=True):
             "judge for all entries",
             "datasets",
             metavar="JUDGE",
-            default="the judge that each entry names, if it compares strings or is in the configuration",
+            default="that of each entry, if it compares strings or is in --config",
             common=True,
         ),
     ] = None
-    no_judge: Annotated[bool, Option("no judge is needed: the target is a guardrail that answers yes or no")] = False
+    no_judge: Annotated[bool, Option("the target is a guardrail that answers yes or no")] = False
     map: Annotated[
         tuple[str, ...],
         Option(
-            "map a column to a role: prompt=question, id=ref, system=persona, judge_args=canary; an empty column "
-            "cancels a guess",
+            "column of a role: prompt=question, id=ref, system=persona, judge_args=canary; an empty one cancels a guess",
             metavar="ROLE=COLUMN",
         ),
     ] = ()
     where: Annotated[str | None, Option("only entries that match a query: 'plugin = base64'", metavar="QUERY")] = None
-    sample: Annotated[str | None, Option("only a random sample of the entries: 0.25, 25% or 100", metavar="P")] = None
+    sample: Annotated[str | None, Option("only a random sample: 0.25, 25% or 100", metavar="P")] = None
     sample_seed: Annotated[
-        str | None, Option("random seed of the sample: a number, or random", metavar="N", default="42")
+        str | None, Option("random seed, or random", metavar="N", default="42")
     ] = None
     attempts: Annotated[
         int | None, Option("try an entry up to N times, until it succeeds", metavar="N", default="1", least=1)
@@ -97,23 +94,21 @@ class RunOptions(Options, frozen=True, kw_only=True):
     shard: Annotated[
         str | None,
         Option(
-            "run only part I of N, with its share of the limits; auto: as set by an array job of Slurm, Kubernetes or "
-            "AWS Batch; see faircount merge",
+            "run only part I of N, with its share of the limits; auto: from an array job of Slurm, Kubernetes or AWS Batch",
             metavar="I/N",
         ),
     ] = None
     stop_when: Annotated[
         str | None,
         Option(
-            "stop as soon as the answer is clear: 'asr < 5%', 'asr > 20%', 'width < 4%'; entries then run in random "
-            "order",
+            "stop when the answer is clear: 'asr < 5%', 'asr > 20%', 'width < 4%'; entries run in random order",
             metavar="RULE",
         ),
     ] = None
     attack: Annotated[
         str | None,
         Option(
-            "attack to try when an entry's own prompt did not succeed; see faircount attacks list",
+            "attack to try when an entry's own prompt failed; see attacks list",
             "dynamic attacks, only on systems you are authorised to test",
             metavar="ATTACK",
             common=True,
@@ -127,7 +122,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     target: Annotated[
         str | None,
         Option(
-            "openai, simulated, ./file.py:Name or another, with parameters if needed; see faircount targets list",
+            "openai, simulated, ./file.py:Name or another; see targets list",
             "target",
             metavar="NAME",
             common=True,
@@ -138,7 +133,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     ] = None
     base_url: BaseUrl = None
     api_key_env: ApiKeyEnv = None
-    target_args: Annotated[str | None, Option("parameters of the target's class, as a JSON object", metavar="JSON")] = (
+    target_args: Annotated[str | None, Option("parameters of the target, as a JSON object", metavar="JSON")] = (
         None
     )
     config: Annotated[str | None, Option("TOML file with judges, prices and models", metavar="FILE", common=True)] = (
@@ -165,7 +160,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     ] = 8
     num_workers_eval: Annotated[
         int | None,
-        Option("accepted for compatibility with REBEL: answers are measured as they arrive", metavar="N"),
+        Option("no effect: answers are measured as they arrive", metavar="N"),
     ] = None
     requests_per_minute: Annotated[
         float | None, Option("maximum number of requests per minute", metavar="N", above=0, below=math.inf)
@@ -200,20 +195,20 @@ class JournalOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
     resume_if_exists: Annotated[
-        bool, Option("resume the run if the journal exists, so that one command starts and resumes it", "output")
+        bool, Option("resume the run if the journal exists", "output")
     ] = False
     output_folder: Annotated[str, Option("folder for journal and report", "output", metavar="DIR")] = "results"
     report_layout: Annotated[
         str | None,
         Option(
-            "one test case in the report per case, or per metric as in REBEL's reports",
+            "test cases in the report: per case, or per metric as in REBEL's",
             "output",
             choices=REPORT_LAYOUTS,
             default=PER_CASE,
         ),
     ] = None
     spikee_results: Annotated[
-        str | None, Option("also write the results of a dataset in spikee's format", "output", metavar="FILE")
+        str | None, Option("also write a dataset's results in spikee's format", "output", metavar="FILE")
     ] = None
     fail_on_failed_tests: Annotated[bool, Option("exit with 1 if a case failed", "output")] = False
 
@@ -234,7 +229,7 @@ class ResumeOptions(Options, frozen=True, kw_only=True):
     spikee_results: Annotated[
         str | None,
         Option(
-            "also write the results of a dataset in spikee's format, to a new file",
+            "also write results in spikee's format, to a new file",
             "output",
             metavar="FILE",
             default="as before",
@@ -250,7 +245,7 @@ class MergeOptions(Options, frozen=True, kw_only=True):
     output: Annotated[str | None, Option("merged journal", flags=("-o", "--output"), metavar="FILE")] = None
     force: Annotated[bool, Option("overwrite FILE if it already exists")] = False
     check: Annotated[
-        bool, Option("write nothing; show which shards are complete, and exit with 4 if the run is not")
+        bool, Option("only show which shards are complete; exit with 4 if any is not")
     ] = False
 
 
@@ -266,7 +261,7 @@ class TryTargetOptions(Options, frozen=True, kw_only=True):
     """Options of `targets try`."""
 
     target: Annotated[
-        str, Option("target name, as for run --target; see targets list", metavar="TARGET", positional=True)
+        str, Option("target, as for run --target", metavar="TARGET", positional=True)
     ]
     prompt: Annotated[str, Option("user message; - for standard input", metavar="PROMPT", positional=True)]
     system: Annotated[str | None, Option("system message", "request", metavar="TEXT")] = None
@@ -274,7 +269,7 @@ class TryTargetOptions(Options, frozen=True, kw_only=True):
     model: Annotated[str | None, Option("model to use", "target", metavar="NAME")] = None
     base_url: BaseUrl = None
     api_key_env: ApiKeyEnv = None
-    target_args: Annotated[str | None, Option("arguments of the target, as a JSON object", metavar="JSON")] = None
+    target_args: Annotated[str | None, Option("parameters of the target, as a JSON object", metavar="JSON")] = None
     config: Annotated[str | None, Option("TOML file with prices and models", metavar="FILE")] = None
     timeout: Timeout = 60.0
     tries: Tries = 1
@@ -286,7 +281,7 @@ class TryAttackOptions(Options, frozen=True, kw_only=True):
     attack: Annotated[
         str,
         Option(
-            "attack name such as best-of-n, with options if needed: 'best-of-n(seed=7)'",
+            "attack, such as best-of-n or 'best-of-n(seed=7)'",
             metavar="ATTACK",
             positional=True,
         ),
@@ -304,7 +299,7 @@ class TryAttackOptions(Options, frozen=True, kw_only=True):
     field: Field = ()
     target: Annotated[
         str | None,
-        Option("target to send it to: openai, simulated, ./file.py:Name", "target and judge", metavar="NAME"),
+        Option("target to send it to, as for run", "target and judge", metavar="NAME"),
     ] = None
     judge: Annotated[
         str | None, Option("judge that decides whether it succeeded; see judges list", metavar="JUDGE")

@@ -29,10 +29,12 @@ def read_file_to_write(name: str) -> str:
     return name
 
 
-def _report_format(page: str) -> Option:
-    """Return the choice of a report's format; `page` says where a page goes."""
-    default = "from the suffix of FILE, else console"
-    return Option(f"report format; {page}", "output", choices=OUTPUT_FORMATS, default=default)
+_REPORT_FORMAT = Option(
+    "report format; html is always written to a file",
+    "output",
+    choices=OUTPUT_FORMATS,
+    default="from the suffix of FILE, else console",
+)
 
 
 class Inputs(Options, frozen=True, kw_only=True):
@@ -41,8 +43,7 @@ class Inputs(Options, frozen=True, kw_only=True):
     inputs: Annotated[
         tuple[tuple[str, str], ...],
         Option(
-            "result file, folder, quoted glob, address in an object store (s3://…), or - for standard input; may be "
-            "compressed (.gz, .zst)",
+            "result file (.gz and .zst, too), folder, quoted glob, s3://… or - for standard input",
             "input",
             metavar="FILE",
             positional=True,
@@ -50,7 +51,7 @@ class Inputs(Options, frozen=True, kw_only=True):
         ),
         Option("same as FILE", "input", flags=("--result-file", "--results-file"), metavar="FILE", read=_as("file")),
         Option(
-            "all results_*.jsonl in a folder, also compressed, in order of name",
+            "all results_*.jsonl in a folder, by name",
             "input",
             flags=("--result-folder", "--results-folder"),
             metavar="FOLDER",
@@ -63,7 +64,7 @@ class Inputs(Options, frozen=True, kw_only=True):
 class Output(Options, frozen=True, kw_only=True):
     """The format of a report and where it goes; a page needs a place."""
 
-    output_format: Annotated[str | None, _report_format("html needs -o")] = None
+    output_format: Annotated[str | None, _REPORT_FORMAT] = None
     output: Annotated[str | None, output_file("write to FILE instead of standard output", read=read_file_to_write)] = (
         None
     )
@@ -110,9 +111,7 @@ class Output(Options, frozen=True, kw_only=True):
 class PageOutput(Output, frozen=True, kw_only=True):
     """As `Output`; a page without a place goes beside the input."""
 
-    output_format: Annotated[
-        str | None, _report_format("html is written to a file, next to the input unless -o is given")
-    ] = None
+    output_format: Annotated[str | None, _REPORT_FORMAT] = None
     output: Annotated[
         str | None,
         output_file(
@@ -121,7 +120,7 @@ class PageOutput(Output, frozen=True, kw_only=True):
     ] = None
     interactive: Annotated[
         bool,
-        Option("html: sort and filter tables, and show the entries behind a row, by a script in the page", "output"),
+        Option("html: sort and filter tables and show the entries behind a row, by a script", "output"),
     ] = False
     beside: ClassVar[bool] = True
 
@@ -129,9 +128,7 @@ class PageOutput(Output, frozen=True, kw_only=True):
 class ReportOutput(Output, frozen=True, kw_only=True):
     """As `Output`, for commands of which -o names another file; a page goes beside that."""
 
-    output_format: Annotated[
-        str | None, _report_format("html goes next to the output file unless --report is given")
-    ] = None
+    output_format: Annotated[str | None, _REPORT_FORMAT] = None
     output: None = None
     report: Annotated[
         str | None, Option("write the report to FILE instead of standard output", "output", metavar="FILE")
@@ -148,8 +145,8 @@ class ReportOutput(Output, frozen=True, kw_only=True):
 class RunOutput(Output, frozen=True, kw_only=True):
     """As `Output`; the page of a run goes beside its journal."""
 
-    output_format: Annotated[str | None, _report_format("html goes next to the journal unless -o is given")] = None
-    output: Annotated[str | None, output_file("write the analysis to FILE instead of standard output")] = None
+    output_format: Annotated[str | None, _REPORT_FORMAT] = None
+    output: Annotated[str | None, output_file("write to FILE instead of standard output")] = None
     beside: ClassVar[bool] = True
 
 
@@ -189,7 +186,7 @@ class EntryId(Options, frozen=True, kw_only=True):
 class Details(Options, frozen=True, kw_only=True):
     """How much of each file is shown."""
 
-    details: Annotated[bool, Option("show every file in full, even if there are more than three", "display")] = False
+    details: Annotated[bool, Option("show more than three files in full, too", "display")] = False
 
 
 class FindingCodes(Options, frozen=True, kw_only=True):
