@@ -88,8 +88,8 @@ RESULTS = Noun(
         Command(
             "rejudge",
             "re-judge recorded responses: new verdicts with provenance, and their effect on the rate",
-            "Re-judge the responses in result files without calling the target. The rows with their new\n"
-            "verdicts go to a new file next to the input. Stored verdicts are reused.",
+            "Re-judge the responses in result files. The rows with their new verdicts go to a new file next to\n"
+            "the input. Stored verdicts are reused.",
             "faircount.app.cli.results:rejudge",
             (_INPUTS, _RESULTS + "RejudgeOptions", _APP + "RejudgeFiles", _MODELS, _OUTPUT),
             ("faircount results rejudge results/results_bot.jsonl --judge 'not(refusal)' --dry-run",),
@@ -107,11 +107,10 @@ RESULTS = Noun(
             "operating-point",
             "choose the threshold of a guardrail that scores, with bounds that hold for the choice",
             "Choose the threshold of a guardrail or judge that gives scores, from a run over attacks and a run\n"
-            "over harmless prompts, and show what every other threshold would do: ROC and precision-recall with\n"
-            "bands that hold for all thresholds at once, and expected costs.",
+            "over harmless prompts, and show what every other threshold would do, and cost.",
             "faircount.app.cli.results:operating_point",
             (_INPUTS, _RESULTS + "OperatingOptions", _OUTPUT),
-            ("faircount results operating-point attacks.jsonl --false-positive-checks benign.jsonl --max-fpr 1%",),
+            ("faircount results operating-point guarded.jsonl --false-positive-checks benign.jsonl --score guardrail_score",),
         ),
         Command(
             "dataset-comparison",
@@ -133,8 +132,8 @@ RESULTS = Noun(
         Command(
             "check",
             "list problems with result files; exit code 1 if any is serious",
-            "Report how many lines of result files could be read, and list problems with the data, without\n"
-            "rates. Findings of severity error are serious: unreadable lines, a truncated compressed file.",
+            "Report how many lines could be read, and list problems with the data. Findings of severity error\n"
+            "are serious: unreadable lines, a truncated compressed file.",
             "faircount.app.cli.results:check",
             (_INPUTS, _RESULTS + "CheckOptions", _OUTPUT),
             ("faircount results check results/results_*.jsonl --warnings",),
@@ -180,8 +179,7 @@ RUNS = (
     Command(
         "resume",
         "resume an interrupted run",
-        "Resume a run from its journal: run what is missing, and finish the report. The settings are\n"
-        "those of the original run.",
+        "Resume a run from its journal, with its settings: run what is missing, and finish the report.",
         "faircount.app.cli.run:resume",
         (_RUNNING + "ResumeOptions", _PARTS + "RunOutput"),
         ("faircount resume results/run_20260101_120000.jsonl",),
@@ -354,7 +352,7 @@ OTHERS = (
             "faircount view results/",
             "faircount view 'results/*.jsonl' --port 8080 --no-browser",
             "faircount view results/ --labels labels.jsonl",
-            "faircount view results/ --export report/ --redact",
+            "faircount view 'results/results_*.jsonl' --export report/ --redact",
         ),
     ),
     Command(
@@ -364,7 +362,7 @@ OTHERS = (
         "those it names, and that every figure and page comes out the same again. Exit code 1 if not.",
         "faircount.app.cli.view:verify",
         (_APP + "VerifyOptions",),
-        ("faircount verify report/ results/",),
+        ("faircount verify report/ 'results/results_*.jsonl'",),
     ),
     Command(
         "explain",
