@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from faircount import __version__
 from faircount.app import write_sample
 from tests.conftest import ROOT, encode, standard
 from tests.workflow import Job, Runner, runner_with_faircount
@@ -155,6 +156,20 @@ def test_no_input_is_part_of_a_script() -> None:
     assert not any("${{" in script for script in scripts)
     named = set(re.findall(r"inputs\.([a-z-]+)", ACTION.read_text(encoding="utf-8")))
     assert named == document["inputs"].keys()
+
+
+def test_the_step_of_the_guide_runs_and_no_page_names_an_owner(runner: Runner) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    uses = {used for page in pages for used in re.findall(r"uses: (\S*/faircount@\S*)", page.read_text("utf-8"))}
+    assert uses == {f"OWNER/faircount@v{__version__}"}
+    guide = (ROOT / "docs" / "guides" / "ci.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(- uses: OWNER.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    ((step,),) = [yaml.safe_load(block)]
+    given = {name: value if isinstance(value, str) else json.dumps(value) for name, value in step["with"].items()}
+    job = runner.run(ACTION, given)
+    assert job.code == 0, job.log
+    assert "All 2 gates let this pass." in job.summary
+    assert SARIF_UPLOAD in job.used
 
 
 # --- GitLab ---------------------------------------------------------------------------------------------------------

@@ -118,6 +118,11 @@ def test_a_link_leads_to_the_same_thing_on_the_site(source: str, link: str, chan
     assert site.relinked(f"see [it]({link}).", source, "https://host/we/it") == f"see [it]({changed})."
 
 
+@pytest.mark.parametrize("link", ["../../action.yml", "../samples"])
+def test_a_link_out_of_the_site_is_its_text_where_the_address_of_the_repository_is_unknown(link: str) -> None:
+    assert site.relinked(f"see [it]({link}).", "docs/guides/ci.md", "") == "see it."
+
+
 def test_a_link_in_a_block_of_code_stays() -> None:
     block = "```markdown\n[it](LICENSE)\n```"
     assert site.relinked(block, "CONTRIBUTING.md", "https://host/we/it") == block

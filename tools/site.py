@@ -2,7 +2,8 @@
 
 The navigation follows from the folders and from the order in which docs/index.md links the pages, so that a new page is
 in it without being listed. Pages at the root of the repository become pages of the site, the notebook one with its
-outputs, and a link out of docs/ leads to the copy or to the repository. Anchors are those of GitHub.
+outputs, and a link out of docs/ leads to the copy, or to the repository if pyproject.toml names its address as `Source`.
+Anchors are those of GitHub.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _HOMES = {"notebooks": "guides", "findings.md": "reference"}
 """Pages and folders that belong to the section of another folder."""
 
 _SECTIONS = ("guides", "concepts", "reference")
-_LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -57,7 +58,7 @@ def navigation(docs: Path, copied: Iterable[str] = COPIED) -> list[dict[str, Any
     """Return the navigation: sections by folder; in each, the order in which the start page links its pages."""
     linked = [
         posixpath.normpath(target.partition("#")[0]).replace(".ipynb", ".md")
-        for _, target, _ in _LINK.findall((docs / "index.md").read_text(encoding="utf-8"))
+        for _, target in _LINK.findall((docs / "index.md").read_text(encoding="utf-8"))
     ]
     place = {page: number for number, page in reversed(list(enumerate(linked)))}
     sections: dict[str, list[str]] = {name: [] for name in _SECTIONS}
@@ -98,12 +99,15 @@ def slug(text: str, separator: str) -> str:
 
 
 def relinked(markdown: str, source: str, repository: str) -> str:
-    """Return a page, by its place in the repository, with those links changed that mean something else on the site."""
+    """Return a page, by its place in the repository, with those links changed that mean something else on the site.
+
+    Without an address of the repository, only the text of a link out of the site remains.
+    """
     here = posixpath.dirname(source)
     at_home = here if source.startswith("docs/") else "docs"
 
     def change(found: re.Match[str]) -> str:
-        before, target, after = found.groups()
+        label, target = found.groups()
         path, mark, anchor = target.partition("#")
         if not path or re.match(r"[a-z]+:", path):
             return found[0]
@@ -113,8 +117,8 @@ def relinked(markdown: str, source: str, repository: str) -> str:
         if place in COPIED:
             place = f"docs/{place}"
         elif not place.startswith("docs/") or (ROOT / place).is_dir():
-            return f"{before}{repository}/blob/main/{place}{mark}{anchor}{after}"
-        return f"{before}{posixpath.relpath(place, at_home)}{mark}{anchor}{after}"
+            return f"[{label}]({repository}/blob/main/{place}{mark}{anchor})" if repository else label
+        return f"[{label}]({posixpath.relpath(place, at_home)}{mark}{anchor})"
 
     parts = _FENCED.split(markdown)
     return "".join(part if number % 2 else _LINK.sub(change, part) for number, part in enumerate(parts))
@@ -146,9 +150,9 @@ def _output(output: dict[str, Any]) -> str:
 
 
 def repository_address() -> str:
-    """Return the address of the repository that the package names."""
+    """Return the address of the repository that the package names, or nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project["urls"]["Source"])
+    return str(project.get("urls", {}).get("Source", ""))
 
 
 # --- the hooks of MkDocs --------------------------------------------------------------------------------------------
@@ -157,7 +161,8 @@ def repository_address() -> str:
 def on_config(config: Any) -> Any:
     """Set what cannot be written in mkdocs.yml."""
     config.nav = navigation(Path(config.docs_dir))
-    config.nav[-1]["Project"].append({"Source code": repository_address()})
+    if address := repository_address():
+        config.nav[-1]["Project"].append({"Source code": address})
     config.mdx_configs["toc"]["slugify"] = slug
     return config
 
