@@ -222,14 +222,14 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     ] = None
     false_positive_checks: Annotated[
         str | None,
-        Option("measure a guardrail with a second run on benign prompts", "counting", metavar="BENIGN_FILE"),
+        Option("run on benign prompts, to measure a guardrail", "counting", metavar="BENIGN_FILE"),
     ] = None
     judge: Judge = None
     guardrail_success: GuardrailSuccess = BYPASSED
     block_signal: Annotated[
         str,
         Option(
-            "what --false-positive-checks counts as blocked: a false verdict or a raised guardrail, or only the latter",
+            "what counts as blocked: a false verdict or a raised guardrail, or only the latter",
             "counting",
             choices=BLOCK_SIGNALS,
         ),
@@ -255,8 +255,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     by: Annotated[
         tuple[str, ...],
         Option(
-            "break down by this field; short names: attack, document, judge; owasp and atlas: OWASP's Top 10 for LLM "
-            "applications and MITRE ATLAS, with what was not tested",
+            "break down by this field; also attack, document, judge, owasp (Top 10 for LLM applications), atlas (MITRE)",
             "display",
             metavar="FIELD",
         ),
@@ -265,8 +264,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     evidence: Annotated[
         tuple[tuple[str, int], ...],
         Option(
-            "show N entries with their texts: successes, failures, errors or blocks; N alone: successful attacks or "
-            "failed tests",
+            "show N successes, failures, errors or blocks with their texts; N alone: successful attacks or failed tests",
             "display",
             metavar="KIND[=N]",
             default="5 in html, else none",
@@ -299,8 +297,7 @@ class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
     match: Annotated[
         str,
         Option(
-            "match entries by id and prompt (prompt) or by id alone (id); auto: by id alone if ids match but most "
-            "prompts differ",
+            "match entries by id and prompt, or by id alone; auto: by id alone if ids match but most prompts differ",
             "comparison",
             choices=MATCHES,
         ),
@@ -362,8 +359,7 @@ class ShowOptions(ReadingOptions, frozen=True, kw_only=True):
     xray: Annotated[
         bool,
         Option(
-            "list hidden features of the texts: invisible characters, look-alikes, escape sequences, "
-            "layers of coding, and addresses",
+            "list invisible characters, look-alikes, escape sequences, layers of coding, and addresses",
             "display",
         ),
     ] = False
@@ -410,21 +406,20 @@ class ExtractOptions(SelectOptions, frozen=True, kw_only=True):
     category: Annotated[
         str | None,
         Option(
-            "rows of one category; failure (or fail) excludes errors, errors and error are the same",
+            "rows of one category; failure (or fail) excludes errors",
             "selection",
             choices=CATEGORIES,
-            default="success, or what --where or --custom-search selects",
+            default="success, unless rows are selected otherwise",
         ),
     ] = None
     where: Annotated[
-        str | None, Option("rows that match a query; see the query reference", "selection", metavar="QUERY")
+        str | None, Option("rows that match a query", "selection", metavar="QUERY")
     ] = None
     query: Annotated[str | None, Option("spikee's name for --where --ignore-case", "selection", metavar="QUERY")] = None
     custom_search: Annotated[
         tuple[str, ...],
         Option(
-            "rows that contain a term: term, field:term, !term or !field:term; all must match; can be a list: "
-            "lang:en,plugin:hex",
+            "rows that match a term or each of a list: term, field:term, !term, !field:term, lang:en,plugin:hex",
             "selection",
             metavar="TERM",
         ),

@@ -233,8 +233,8 @@ class Gates(Options, frozen=True, kw_only=True):
     errors: Annotated[
         str,
         Option(
-            "how gates and --stop-when treat errors and unjudged entries: bounds passes or fails only if both extremes "
-            "agree (all succeeded, none did), ignore uses the rates as shown",
+            "errors and unjudged entries in gates and --stop-when: bounds decides only if all and none of them succeeding "
+            "give the same result, ignore uses the rates as shown",
             "gates",
             choices=ERRORS,
         ),
@@ -247,7 +247,7 @@ class Gates(Options, frozen=True, kw_only=True):
     ] = None
     job_summary: Annotated[
         bool,
-        Option(f"append a summary to the file named in ${SUMMARY_VARIABLE}, even without gates", "gates"),
+        Option(f"append a summary to the file in ${SUMMARY_VARIABLE}, even without gates", "gates"),
     ] = False
 
     @property
