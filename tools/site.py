@@ -2,7 +2,7 @@
 
 The navigation follows from the folders and from the order in which docs/index.md links the pages, so that a new page is
 in it without being listed. Pages at the root of the repository become pages of the site, the notebook one with its
-outputs, and a link out of docs/ leads to the copy, or to the repository if pyproject.toml names its address as `Source`.
+outputs, and a link out of docs/ leads to the copy, or to the repository if pyproject.toml has its address as `Source`.
 Anchors are those of GitHub.
 """
 

@@ -83,7 +83,7 @@ Level = Annotated[float, Option("confidence level of the intervals", "counting",
 Cluster = Annotated[
     str,
     Option(
-        "field whose values are families of variants; auto: document and instruction, or suite; none: independent entries",
+        "field of families of variants; auto: document and instruction, or suite; none: independent entries",
         "counting",
         metavar="FIELD|auto|none",
     ),
@@ -91,7 +91,7 @@ Cluster = Annotated[
 JudgeQuality = Annotated[
     str | None,
     Option(
-        "correct rates by a summary from judges evaluate, labels for a sample of these entries (JSONL, CSV or xlsx), or "
+        "correct rates by labels for a sample of these entries (JSONL, CSV or xlsx), a summary from judges evaluate, or "
         "other labelled texts",
         "judge errors",
         metavar="SUMMARY|LABELS",
@@ -255,7 +255,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     by: Annotated[
         tuple[str, ...],
         Option(
-            "break down by this field; also attack, document, judge, owasp (Top 10 for LLM applications), atlas (MITRE)",
+            "break down by this field; also attack, document, judge, owasp (its Top 10 for LLMs), atlas (MITRE)",
             "display",
             metavar="FIELD",
         ),
@@ -264,7 +264,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     evidence: Annotated[
         tuple[tuple[str, int], ...],
         Option(
-            "show N successes, failures, errors or blocks with their texts; N alone: successful attacks or failed tests",
+            "show N successes, failures, errors or blocks with texts; N alone: successful attacks or failed tests",
             "display",
             metavar="KIND[=N]",
             default="5 in html, else none",
@@ -412,9 +412,7 @@ class ExtractOptions(SelectOptions, frozen=True, kw_only=True):
             default="success, unless rows are selected otherwise",
         ),
     ] = None
-    where: Annotated[
-        str | None, Option("rows that match a query", "selection", metavar="QUERY")
-    ] = None
+    where: Annotated[str | None, Option("rows that match a query", "selection", metavar="QUERY")] = None
     query: Annotated[str | None, Option("spikee's name for --where --ignore-case", "selection", metavar="QUERY")] = None
     custom_search: Annotated[
         tuple[str, ...],
@@ -503,9 +501,7 @@ class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
             least=1,
         ),
     ] = ALL
-    skip_validation: Annotated[
-        bool, Option("continue if results lack entries of the dataset", "comparison")
-    ] = False
+    skip_validation: Annotated[bool, Option("continue if results lack entries of the dataset", "comparison")] = False
     guardrail_success: GuardrailSuccess = BYPASSED
     definition: CountedBy = FAIRCOUNT.name
     policy_blocks: PolicyBlocks = True
@@ -557,7 +553,9 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     rate: Annotated[
         float | None, Option("expected rate of the first target", "assumptions", metavar="P", default="0.5")
     ] = None
-    paired: Annotated[bool, Option("both targets get the same entries; implied by --discordant, which it needs")] = False
+    paired: Annotated[bool, Option("both targets get the same entries; implied by --discordant, which it needs")] = (
+        False
+    )
     discordant: Annotated[
         float | None, Option("share of entries on which only one of the two targets succeeds", metavar="PSI")
     ] = None

@@ -53,21 +53,17 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     allow_judge: Annotated[
         tuple[str, ...],
         Option(
-            "allow rows to name NAME, judged by JUDGE if given; otherwise they may name only judges that compare strings",
+            "let rows name NAME, judged by JUDGE if given; otherwise they may name only judges that compare strings",
             "judges",
             metavar="NAME[=JUDGE]",
         ),
     ] = ()
-    resume: Annotated[
-        bool, Option("no effect: interrupted runs always resume", "verdicts")
-    ] = False
+    resume: Annotated[bool, Option("no effect: interrupted runs always resume", "verdicts")] = False
     store: Annotated[
         str | None,
         Option("where verdicts are stored", "verdicts", metavar="FILE", default="a folder in the user's cache"),
     ] = None
-    dry_run: Annotated[
-        bool, Option("show the calls needed and their cost, without making any", "verdicts")
-    ] = False
+    dry_run: Annotated[bool, Option("show the calls needed and their cost, without making any", "verdicts")] = False
     rejudged: Annotated[
         str | None,
         Option("write the rows to FILE", "verdicts", metavar="FILE", default="rejudge_… next to the input"),
@@ -150,9 +146,7 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
         str | None,
         Option("write the page to FOLDER as static pages, to share", "export", metavar="FOLDER"),
     ] = None
-    redact: Annotated[
-        bool, Option("with --export: leave out every text, keep every figure")
-    ] = False
+    redact: Annotated[bool, Option("with --export: leave out every text, keep every figure")] = False
     force: Annotated[bool, Option("overwrite FOLDER if it is an export")] = False
     command: str = ""
 
@@ -205,9 +199,7 @@ class ExportedFile(NewFileOptions, frozen=True, kw_only=True):
     to: Annotated[str | None, Option("format", "output", choices=EXPORTS, default="from the suffix of the -o file")] = (
         None
     )
-    raw: Annotated[
-        bool, Option("csv: do not make texts safe for spreadsheets", "output")
-    ] = False
+    raw: Annotated[bool, Option("csv: do not make texts safe for spreadsheets", "output")] = False
     output: Annotated[
         str | None, output_file("output file; - is standard output, for csv and jsonl", default="next to the input")
     ] = None
@@ -230,9 +222,9 @@ class Workbook(NewFileOptions, frozen=True, kw_only=True):
 class LabelSheet(NewFileOptions, frozen=True, kw_only=True):
     """Where a sheet to label goes."""
 
-    output: Annotated[
-        str, output_file("label sheet, .jsonl or .xlsx; its design goes to FILE.design.json")
-    ] = "labels.jsonl"
+    output: Annotated[str, output_file("label sheet, .jsonl or .xlsx; its design goes to FILE.design.json")] = (
+        "labels.jsonl"
+    )
 
 
 # -- where files go ----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class LabelOptions(Options, frozen=True, kw_only=True):
     results: Annotated[
         tuple[str, ...],
         Option(
-            "result files with the responses, if --labels names them by id; without --labels, agree compares their judges",
+            "result files with the responses, if --labels has ids; without --labels, agree compares their judges",
             "labelled data",
             metavar="FILE",
             several=True,

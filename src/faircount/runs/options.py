@@ -37,9 +37,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
         Option("same as PATH; REBEL's name for it", flags=("--test-dir",), metavar="DIR"),
         Option("same as PATH; spikee's name for it", flags=("--dataset",), metavar="FILE"),
     ] = ()
-    dataset_folder: Annotated[
-        tuple[str, ...], Option("all .jsonl files in a folder, by name", metavar="DIR")
-    ] = ()
+    dataset_folder: Annotated[tuple[str, ...], Option("all .jsonl files in a folder, by name", metavar="DIR")] = ()
     keyword: Annotated[
         str | None, Option("cases whose name matches: alpha and not (beta or gamma)", metavar="EXPRESSION")
     ] = None
@@ -52,7 +50,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     retries: Annotated[
         int | None,
         Option(
-            "tests: run every case N times (default: as set in them); datasets: retry errors up to N times (default: 0)",
+            "tests: run every case N times (default: as set there); datasets: retry errors up to N times (default: 0)",
             metavar="N",
             common=True,
         ),
@@ -79,22 +77,20 @@ class RunOptions(Options, frozen=True, kw_only=True):
     map: Annotated[
         tuple[str, ...],
         Option(
-            "column of a role: prompt=question, id=ref, system=persona, judge_args=canary; an empty one cancels a guess",
+            "column of a role: prompt=question, id=ref, system=persona, judge_args=canary; empty cancels a guess",
             metavar="ROLE=COLUMN",
         ),
     ] = ()
     where: Annotated[str | None, Option("only entries that match a query: 'plugin = base64'", metavar="QUERY")] = None
     sample: Annotated[str | None, Option("only a random sample: 0.25, 25% or 100", metavar="P")] = None
-    sample_seed: Annotated[
-        str | None, Option("random seed, or random", metavar="N", default="42")
-    ] = None
+    sample_seed: Annotated[str | None, Option("random seed, or random", metavar="N", default="42")] = None
     attempts: Annotated[
         int | None, Option("try an entry up to N times, until it succeeds", metavar="N", default="1", least=1)
     ] = None
     shard: Annotated[
         str | None,
         Option(
-            "run only part I of N, with its share of the limits; auto: from an array job of Slurm, Kubernetes or AWS Batch",
+            "run only part I of N, with its share of the limits; auto: from Slurm, Kubernetes or AWS Batch",
             metavar="I/N",
         ),
     ] = None
@@ -133,9 +129,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     ] = None
     base_url: BaseUrl = None
     api_key_env: ApiKeyEnv = None
-    target_args: Annotated[str | None, Option("parameters of the target, as a JSON object", metavar="JSON")] = (
-        None
-    )
+    target_args: Annotated[str | None, Option("parameters of the target, as a JSON object", metavar="JSON")] = None
     config: Annotated[str | None, Option("TOML file with judges, prices and models", metavar="FILE", common=True)] = (
         None
     )
@@ -194,9 +188,7 @@ class JournalOptions(Options, frozen=True, kw_only=True):
             common=True,
         ),
     ] = None
-    resume_if_exists: Annotated[
-        bool, Option("resume the run if the journal exists", "output")
-    ] = False
+    resume_if_exists: Annotated[bool, Option("resume the run if the journal exists", "output")] = False
     output_folder: Annotated[str, Option("folder for journal and report", "output", metavar="DIR")] = "results"
     report_layout: Annotated[
         str | None,
@@ -244,9 +236,7 @@ class MergeOptions(Options, frozen=True, kw_only=True):
     journals: Annotated[tuple[str, ...], Option("journal of a shard", metavar="JOURNAL", positional=True)]
     output: Annotated[str | None, Option("merged journal", flags=("-o", "--output"), metavar="FILE")] = None
     force: Annotated[bool, Option("overwrite FILE if it already exists")] = False
-    check: Annotated[
-        bool, Option("only show which shards are complete; exit with 4 if any is not")
-    ] = False
+    check: Annotated[bool, Option("only show which shards are complete; exit with 4 if any is not")] = False
 
 
 class BenchOptions(Options, frozen=True, kw_only=True):
@@ -260,9 +250,7 @@ class BenchOptions(Options, frozen=True, kw_only=True):
 class TryTargetOptions(Options, frozen=True, kw_only=True):
     """Options of `targets try`."""
 
-    target: Annotated[
-        str, Option("target, as for run --target", metavar="TARGET", positional=True)
-    ]
+    target: Annotated[str, Option("target, as for run --target", metavar="TARGET", positional=True)]
     prompt: Annotated[str, Option("user message; - for standard input", metavar="PROMPT", positional=True)]
     system: Annotated[str | None, Option("system message", "request", metavar="TEXT")] = None
     field: Field = ()

@@ -110,7 +110,10 @@ RESULTS = Noun(
             "over harmless prompts, and show what every other threshold would do, and cost.",
             "faircount.app.cli.results:operating_point",
             (_INPUTS, _RESULTS + "OperatingOptions", _OUTPUT),
-            ("faircount results operating-point guarded.jsonl --false-positive-checks benign.jsonl --score guardrail_score",),
+            (
+                "faircount results operating-point guarded.jsonl --false-positive-checks benign.jsonl "
+                "--score guardrail_score",
+            ),
         ),
         Command(
             "dataset-comparison",
