@@ -83,7 +83,7 @@ Level = Annotated[float, Option("confidence level of the intervals", "counting",
 Cluster = Annotated[
     str,
     Option(
-        "field of families of variants; auto: document and instruction, or suite; none: independent entries",
+        "field whose values are families; auto: document and instruction, or suite; none: independent entries",
         "counting",
         metavar="FIELD|auto|none",
     ),
@@ -91,8 +91,8 @@ Cluster = Annotated[
 JudgeQuality = Annotated[
     str | None,
     Option(
-        "correct rates by labels for a sample of these entries (JSONL, CSV or xlsx), a summary from judges evaluate, or "
-        "other labelled texts",
+        "correct rates by labels for a sample of these entries (JSONL, CSV or xlsx), a summary of judges, or other "
+        "labelled texts",
         "judge errors",
         metavar="SUMMARY|LABELS",
     ),
@@ -110,7 +110,7 @@ Correction = Annotated[
 Aim = Annotated[
     str | None,
     Option(
-        "whether success is bad news (attack) or good (task)",
+        "what success is: bad news for an attack, good news for a task",
         "counting",
         choices=("attack", "task"),
         default="set by the format",

@@ -83,7 +83,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     ] = ()
     where: Annotated[str | None, Option("only entries that match a query: 'plugin = base64'", metavar="QUERY")] = None
     sample: Annotated[str | None, Option("only a random sample: 0.25, 25% or 100", metavar="P")] = None
-    sample_seed: Annotated[str | None, Option("random seed, or random", metavar="N", default="42")] = None
+    sample_seed: Annotated[str | None, Option("seed of the sample, or random", metavar="N", default="42")] = None
     attempts: Annotated[
         int | None, Option("try an entry up to N times, until it succeeds", metavar="N", default="1", least=1)
     ] = None

@@ -233,8 +233,8 @@ class Gates(Options, frozen=True, kw_only=True):
     errors: Annotated[
         str,
         Option(
-            "errors and unjudged entries in gates and --stop-when: bounds decides only where they cannot matter, ignore "
-            "uses the rates as shown",
+            "errors and unjudged entries in gates and --stop-when: bounds decides only where they cannot matter, "
+            "ignore uses the rates as shown",
             "gates",
             choices=ERRORS,
         ),
