@@ -44,6 +44,7 @@ def test_there_are_no_pictures_but_those_that_are_drawn() -> None:
         *screenshots.PAGES,
         *screenshots.VIEWS,
         *screenshots.THRESHOLDS,
+        *screenshots.EXPORTS,
         *label_screenshots.PICTURES,
     }
 

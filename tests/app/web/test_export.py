@@ -172,7 +172,7 @@ def test_a_missing_and_an_added_file_are_found(redacted: Path, results: Path, tm
 
 def test_a_changed_result_file_is_found(redacted: Path, results: Path, tmp_path: Path) -> None:
     other = tmp_path / A
-    other.write_bytes((results / A).read_bytes().replace(b'"success":true', b'"success":false', 1))
+    other.write_bytes((results / A).read_bytes().replace(b'"success": true', b'"success": false', 1))
     found = verify(redacted, other, results / B)
     assert any(A in one and "no file given has its content" in one for one in found.differences)
     assert "not recomputed" in found.notes[0]
