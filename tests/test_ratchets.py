@@ -135,7 +135,7 @@ def _taken_from_inside(path: Path) -> int:
 
 RATCHETS: dict[Callable[[], int], tuple[int, int]] = {
     sql_outside_the_ledger: (0, 0),
-    modules_that_mention_spikee: (14, 14),
+    modules_that_mention_spikee: (13, 13),
     imports_of_spikee_in_analysis: (0, 0),
     functions_that_take_a_namespace: (6, 6),
     functions_outside_the_command_line_that_take_a_namespace: (0, 0),
