@@ -16,7 +16,7 @@ import pytest
 
 from faircount import UsageError, export_view, verify
 from tests.app.web.conftest import hostile_rows
-from tests.conftest import encode, standard
+from tests.conftest import ROOT, encode, standard
 
 CANARY = "zebra quartz umbrella vortex <b>& the ninth lantern"
 """A text that only a record has."""
@@ -159,6 +159,15 @@ def test_what_was_changed_is_found(redacted: Path, results: Path, tmp_path: Path
     assert any(one.startswith(document) and "entries.total is 42, and should be 41" in one for one in total)
     other = changed(("manifest.json", '"command": "', '"command": "rm '))
     assert any("should be" in one for one in other)
+
+
+def test_runs_that_cannot_be_compared_are_exported_without_their_comparison(results: Path, tmp_path: Path) -> None:
+    tests = ROOT / "docs" / "samples" / "lm_eval.jsonl"
+    made = export_view(tmp_path / "mixed", results / A, results / B, tests)
+    assert len(made.sources) == 3
+    names = {path.stem for path in (tmp_path / "mixed" / "pairs").glob("*.html") if path.stem.count("-") == 2}
+    assert len(names) == 1
+    assert verify(tmp_path / "mixed", results / A, results / B, tests).differences == ()
 
 
 def test_a_missing_and_an_added_file_are_found(redacted: Path, results: Path, tmp_path: Path) -> None:

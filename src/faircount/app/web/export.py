@@ -35,7 +35,7 @@ MOST_SIDE_BY_SIDE = 60
 """So many entries that flipped are shown side by side, as many of each pair of runs."""
 _STYLES = ("report.css", "view.css", "export.css")
 _DOCUMENTS, _RUNS, _PAIRS = "figures", "runs", "pairs"
-_TAG = re.compile(r"<a\b[^>]*>|</a>|<svg\b|</svg>|<link\b[^>]*>|<script\b.*?</script>", re.DOTALL)
+_TAG = re.compile(r"<a\b[^<>]*>|</a>|<svg\b|</svg>|<link\b[^<>]*>|<script\b|</script>")
 _HREF = re.compile(r'\shref="([^"]*)"')
 _ONLY_BUTTONS = re.compile(r'class="[^"]*\b(?:button|set-base)\b')
 
@@ -108,10 +108,11 @@ class Exporter:
             if not self._about.redacted:
                 shown = flips[: max(MOST_SIDE_BY_SIDE // len(pairs), 1)]
                 self._beside |= {(run.id, base.id, int(found.lists[0].lines[1][place])) for place in shown}
-        if len(runs) > 2:
-            together = compare_report.as_report(self._compared.of(runs).comparison)
-            self._document("all", "all runs together", together)
-        self._about.comparisons = tuple(self._choices(runs, pairs))
+        together = len(runs) > 2 and self._can_compare(runs)
+        if together:
+            comparison = self._compared.of(runs).comparison
+            self._document("all", "all runs together", compare_report.as_report(comparison))
+        self._about.comparisons = tuple(self._choices(runs, pairs, together))
         self._about.limits = tuple(self._limits())
         for run in runs:
             self._entries[run.id] = write_entries(run, lists, self._entry_page)
@@ -137,18 +138,22 @@ class Exporter:
         wanted = [(base, run) for at, base in enumerate(runs) for run in runs[at + 1 :]]
         if len(wanted) > MOST_PAIRS:
             wanted = wanted[: len(runs) - 1]
-        found = []
-        for base, run in wanted:
-            try:
-                self._compared.of([base, run])
-            except FaircountError:
-                continue
-            found.append((base, run))
+        found = [(base, run) for base, run in wanted if self._can_compare([base, run])]
         self._about.pairs = {(run.id, base.id) for base, run in found}
         return found
 
-    def _choices(self, runs: Sequence[Run], pairs: Sequence[tuple[Run, Run]]) -> Iterator[tuple[str, str]]:
-        if len(runs) > 2:
+    def _can_compare(self, runs: Sequence[Run]) -> bool:
+        """Return whether runs can be compared: not where one is of attacks and another of tests."""
+        try:
+            self._compared.of(runs)
+        except FaircountError:
+            return False
+        return True
+
+    def _choices(
+        self, runs: Sequence[Run], pairs: Sequence[tuple[Run, Run]], together: bool
+    ) -> Iterator[tuple[str, str]]:
+        if together:
             yield self._together(runs), "Compare all runs"
         if pairs and pairs[0][0] is runs[0]:
             yield f"/?base={runs[0].id}", f"Against {runs[0].label}"
@@ -260,9 +265,12 @@ class Exporter:
 
     def _linked(self, text: str, up: str) -> str:
         """Return a page with links between files; a link to what is not in the export is left as its words."""
-        parts, done, dropped, closing, inside_svg = [], 0, 0, "</a>", False
+        parts, done, dropped, closing, inside_svg, inside_script = [], 0, 0, "</a>", False, False
         for found in _TAG.finditer(text):
             tag = found[0]
+            if tag.endswith("script>") or inside_script or tag.startswith("<script"):
+                inside_script = tag != "</script>"
+                continue
             parts.append("" if dropped else text[done : found.start()])
             done = found.end()
             if tag.startswith(("<svg", "</svg")):
