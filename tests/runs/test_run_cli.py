@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -149,14 +148,9 @@ def test_help_comes_at_once(command: str) -> None:
         "try: run()\n"
         f"finally: print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)\n"
     )
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        times.append(time.perf_counter() - began)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr.strip() == "[]"
-    assert min(times) < 0.3
     assert "exit codes: 0 success" in done.stdout
 
 
