@@ -968,7 +968,7 @@ def test_some_differences_cannot_be_detected_by_so_few_entries() -> None:
         (lambda: planning.sample_size_in_families(-1, 2, 0.1), "not a number of entries"),
         (lambda: planning.sample_size_paired(0.1, 0.2), "at most the share"),
         (lambda: planning.sample_size_paired(0.1, 0.0), "not 0"),
-        (lambda: planning.sample_size_unpaired(0.2, 0.2), "cannot be told apart"),
+        (lambda: planning.sample_size_unpaired(0.2, 0.2), "can distinguish two equal rates"),
         (lambda: planning.sample_size_unpaired(0.2, 1.2), "a rate lies between"),
         (lambda: planning.sample_size_unpaired(0.2, 0.3, power=0.01), "a power lies"),
         (lambda: planning.sample_size_unpaired(0.2, 0.3, alpha=0), "level of a test"),

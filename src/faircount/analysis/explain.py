@@ -14,7 +14,7 @@ from faircount.core.findings import REGISTER, Explanation, explanations
 from faircount.core.model import Document, Severity
 from faircount.report.blocks import Paragraph, Report, Section, text_table
 
-_LINK = re.compile(r"\[([^\]]*)\]\(([^)#]*)[^)]*\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()#]*)(?:#[^()]*)?\)")
 _MARKS = re.compile(r"[`*]")
 _NUMBER = re.compile(r"[fF]?([0-9]{1,3})")
 

@@ -91,10 +91,14 @@ def _facets_with(ledger: LedgerView, column: str) -> _Facets:
     return _Facets(columns if column in columns else (column,))
 
 
-def _varying_with(ledger: LedgerView, column: str) -> _Facets:
-    """Return those of them that have more than one value."""
+def _varying_with(ledger: LedgerView, column: str, family: str) -> _Facets:
+    """Return those of them that have more than one value, and do not define the families: those are in every set."""
+    if column == family:
+        return _Facets((column,))
     columns = _facets_with(ledger, column).columns
-    return _Facets(tuple(one for one in columns if one == column or len(by_number(ledger, one)) > 1))
+    return _Facets(
+        tuple(one for one in columns if one == column or (one != family and len(by_number(ledger, one)) > 1))
+    )
 
 
 def role_of(column: str) -> str:
@@ -225,7 +229,7 @@ def families_by(
 ) -> dict[tuple[Any, ...], list[FamilyCounts]]:
     """Count the entries of families as `families` does, among those of each value of other columns by itself."""
     if source == "entry" and len(facets) == 1 and facets[0] != NO_COLUMN:
-        at_once = _varying_with(ledger, facets[0])
+        at_once = _varying_with(ledger, facets[0], column)
         return _families_by_key(at_once.rows(ledger.ask(_families_of_facets(column, at_once)), facets[0]))
     return _families_by_key(ledger.ask(_families_alike(column, facets, list(map(role_of, facets)), source)))
 
@@ -294,7 +298,7 @@ def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int 
 
     The sums are those of `faircount.stats.Strata`, in its order.
     """
-    facets = _varying_with(ledger, facet)
+    facets = _varying_with(ledger, facet, column)
     total_of = f"SUM(CAST(ROUND(({{}}) * {_SCALE:e}) AS HUGEINT))".format
     sql = f"""
         SELECT
@@ -336,7 +340,7 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
-    facets = _varying_with(ledger, facet)
+    facets = _varying_with(ledger, facet, column)
     sql = f"""
         SELECT inside, won, total, successes, COUNT(*), field, value$apart
         FROM ({_groups_in_strata(column, facets)})
@@ -386,7 +390,7 @@ def _groups_in_strata(column: str, facets: _Facets) -> str:
 
 def _lone_entries(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[float, float, float, float]]:
     """Count the judged entries that share a family with no other, as one stratum over all of them."""
-    facets = _varying_with(ledger, facet)
+    facets = _varying_with(ledger, facet, column)
     sql = f"""
         SELECT SUM(inside), SUM(won), field, value$apart
         FROM ({_entries_with_sizes(column, facets)})

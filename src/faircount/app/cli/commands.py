@@ -135,8 +135,8 @@ RESULTS = Noun(
         Command(
             "check",
             "list problems with result files; exit code 1 if any is serious",
-            "Report how many lines could be read, and list problems with the data. Findings of severity error\n"
-            "are serious: unreadable lines, a truncated compressed file.",
+            "Report how many lines could be read, and list problems with the data. Findings of\n"
+            "severity error are serious: unreadable lines, a truncated compressed file.",
             "faircount.app.cli.results:check",
             (_INPUTS, _RESULTS + "CheckOptions", _OUTPUT),
             ("faircount results check results/results_*.jsonl --warnings",),

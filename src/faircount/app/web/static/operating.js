@@ -61,7 +61,7 @@ export function operating() {
   function mark(step) {
     const plot = form.querySelector("[data-figures] svg > g");
     if (!plot) return;
-    const ring = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    const ring = document.createElementNS(plot.namespaceURI, "circle");
     ring.setAttribute("class", "cheapest");
     ring.setAttribute("cx", String(SIDE * step[ALARMS]));
     ring.setAttribute("cy", String(SIDE * (1 - step[RECALL])));
