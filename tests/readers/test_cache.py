@@ -70,6 +70,16 @@ def entries(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_dir()] if folder.exists() else []
 
 
+def answers(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/answer-*"))
+
+
+def forget_answers(folder: Path) -> None:
+    """Leave the tables alone, from which any question can be answered."""
+    for path in answers(folder):
+        path.unlink()
+
+
 def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the file was read")
@@ -100,10 +110,65 @@ def test_a_second_analysis_is_the_same_and_reads_nothing(
     first = analysis_of(path, **options)
     assert len(entries(folder)) == 1
     forbid_reading(monkeypatch)
-    second = analysis_of(path, **options)
-    assert second == first == without
-    # A whole number stays one: 2 and 2.0 are equal, and not the same.
-    assert repr(second) == repr(first) == repr(without)
+    for _ in range(2):
+        second = analysis_of(path, **options)
+        assert second == first == without
+        # A whole number stays one: 2 and 2.0 are equal, and not the same.
+        assert repr(second) == repr(first) == repr(without)
+        forget_answers(folder)
+
+
+def test_the_same_question_is_answered_without_tables(
+    write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(lines())
+    first = analysis_of(path, by=("plugin",))
+    other = analysis_of(path, by=("plugin",), min_n=3)
+    assert len(answers(folder)) == 2
+    monkeypatch.setattr(caching, "_load", lambda *_: pytest.fail("tables were read"))
+    assert repr(analysis_of(path, by=("plugin",))) == repr(first)
+    assert repr(analysis_of(path, by=("plugin",), min_n=3)) == repr(other)
+    with pytest.raises(pytest.fail.Exception, match="tables were read"):
+        analysis_of(path, by=("plugin",), min_n=4)
+
+
+def test_several_files_are_answered_file_by_file(write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "TOGETHER_BELOW_BYTES", 0)
+    paths = [write([*lines(), standard(f"x{i}")], f"results_{i}.jsonl") for i in range(3)]
+    first = analyze(*paths)
+    answers(folder)[1].unlink()
+    assert repr(analyze(*paths)) == repr(first)
+    assert repr(analyze(*paths)) == repr(first)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+def test_a_damaged_answer_is_not_believed(write: Write, folder: Path, damage: str) -> None:
+    path = write(lines())
+    first = analysis_of(path)
+    (answer,) = answers(folder)
+    text = bytearray(answer.read_bytes())
+    text[len(text) // 2] ^= 1
+    answer.write_bytes({"cut": bytes(text[: len(text) // 2]), "flipped": bytes(text), "empty": b""}[damage])
+    assert analysis_of(path) == first
+
+
+@pytest.mark.parametrize("options", [{"combine": True}, {"where": "success = true"}, {"evidence": (("", 4),)}], ids=str)
+def test_no_answer_is_kept_that_needs_more_than_the_file_or_holds_texts(
+    write: Write, folder: Path, options: dict[str, Any]
+) -> None:
+    analysis_of(write(lines()), **options)
+    assert not answers(folder)
+
+
+def test_a_changed_program_answers_anew(write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(lines())
+    analysis_of(path)
+    package = folder.parent / "package" / "readers"
+    package.mkdir(parents=True)
+    (package / "cache.py").touch()
+    monkeypatch.setattr(caching, "__file__", str(package / "cache.py"))
+    analysis_of(path)
+    assert len(answers(folder)) == 2
 
 
 def test_files_that_are_analysed_together_are_kept_as_rows(
@@ -200,6 +265,7 @@ def test_another_version_reads_anew(write: Write, folder: Path, monkeypatch: pyt
 def test_a_damaged_entry_is_not_believed(write: Write, folder: Path, damage: str) -> None:
     path = write(lines())
     first = analysis_of(path)
+    forget_answers(folder)
     (entry,) = entries(folder)
     file = entry / ("content" if damage == "content" else "counted_row.parquet")
     text = bytearray(file.read_bytes())
@@ -214,6 +280,7 @@ def test_a_damaged_entry_is_not_believed(write: Write, folder: Path, damage: str
     for _ in range(2):
         (entry,) = entries(folder)
         assert caching._checked(entry) is not None, "what was damaged was not replaced"
+        forget_answers(folder)
         assert analysis_of(path) == first
 
 
@@ -228,6 +295,7 @@ def test_a_cache_that_is_deleted_during_an_analysis_does_no_harm(
         shutil.rmtree(folder, ignore_errors=True)
         return dynamic(*arguments)
 
+    forget_answers(folder)
     monkeypatch.setattr(summary, "dynamic", meanwhile)
     assert analysis_of(path) == first
 

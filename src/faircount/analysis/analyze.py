@@ -140,12 +140,24 @@ def analyze_files(
         refuse_unknown_fields(where, [Origin(item.path, item.path) for item in chosen], options.max_line)
     return with_cache(
         lambda cache: Loader(
-            paths, replace(options.reading, where=where), progress, cache, alone=alone and not options.wants_verdicts
+            paths,
+            replace(options.reading, where=where),
+            progress,
+            cache,
+            alone=alone and not options.wants_verdicts,
+            question=_question(options) if where is None else "",
         ),
         lambda loader: _analyze(asked, paths, options, loader),
         # What one query chose by reading is hardly ever wanted again.
         cache=options.cache and where is None,
     )
+
+
+def _question(options: AnalyzeOptions) -> str:
+    """Return what is asked of each file by itself, nothing if the answer needs other files, too."""
+    if options.combine or options.judge_quality is not None or options.false_positive_checks is not None:
+        return ""
+    return msgspec.json.encode(options).decode()
 
 
 WHOLE_BELOW_BYTES = 256 * 1024**2
@@ -281,8 +293,13 @@ def _analyze_each(
     asked: AnalysisRequest, options: AnalyzeOptions, loader: Loader
 ) -> tuple[list[AnalysisFound], list[str]]:
     """Analyse files one by one; among several, one that cannot be used does not stop the others."""
-    found, failures = [], []
+    found, failures = list[AnalysisFound](), list[str]()
     for batch in _batches(asked.chosen, options, loader):
+        if batch[0].path in loader.answers:
+            kept = msgspec.msgpack.decode(loader.answers[batch[0].path], type=Analysis)
+            loader.progress(sum(source.bytes for source in kept.sources))
+            found.append((kept, ()))
+            continue
         for item, folded in _folded_each(batch, options, loader):
             try:
                 if isinstance(folded, InputError):
@@ -294,7 +311,11 @@ def _analyze_each(
                 failures.append(str(error))
                 continue
             alone = AnalysisRequest([item], asked.quality)
-            found.append(analysis_of(alone, folded, options, item.path, loader))
+            analysis, examples = analysis_of(alone, folded, options, item.path, loader)
+            found.append((analysis, examples))
+            # The texts of entries are kept nowhere.
+            if not examples and not options.evidence:
+                loader.keep_answer(item.path, msgspec.msgpack.encode(analysis))
     return found, failures
 
 

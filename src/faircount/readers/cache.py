@@ -1,10 +1,11 @@
 """What was read from large files, kept in the user's cache folder so that it need not be read again.
 
 An entry is a folder with tables in Parquet and everything else in JSON: what the rows of the file were folded into or,
-where several files are analysed together, the rows. Its name is made of the file's size, of every byte of the file, of
-the way it was read and of the version that read it: a file that was changed in
-any way has another name, a copy has the same. Entries are written whole or not at all, checked before they are
-believed, and safe to delete at any moment. When the cache grows beyond its limit, what was not used for longest goes.
+where several files are analysed together, the rows; and answers to what was asked of the file, without prompts or
+responses. Its name is made of the file's size, of every byte of the file, of the way it was read and of the version
+that read it: a file that was changed in any way has another name, a copy has the same. Entries are written whole or
+not at all, checked before they are believed, and safe to delete at any moment. When the cache grows beyond its limit,
+what was not used for longest goes.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ FORMAT = 15
 
 _CONTENT = "content"
 _SECRET = "secret"
+_ANSWER = "answer-"
 _UNFINISHED = ".unfinished-"
 _OUR_NAMES = re.compile(r"\d+-[0-9a-f]{32}-[0-9a-f]{32}|\.unfinished-[0-9a-f]{16}")
 _PATTERN_CHARACTERS = frozenset("*?[")
@@ -122,10 +124,12 @@ class Cache:
         except (OSError, ValueError):
             return None
 
-    def find(self, path: str, how: str, *, meanwhile: Callable[[], None] = lambda: None) -> CachedSource | None:
-        """Return what was kept of a file with exactly this content, read in this way.
+    def find(
+        self, path: str, how: str, question: str = "", *, meanwhile: Callable[[], None] = lambda: None
+    ) -> CachedSource | bytes | None:
+        """Return what was kept of a file with exactly this content, read in this way: the answer to a question if any.
 
-        If there may be something, `meanwhile` is called before the file is looked at, which takes a moment.
+        If the tables may be needed, `meanwhile` is called before the file is looked at, which takes a moment.
         """
         try:
             size = size_of(file_of(path))
@@ -134,10 +138,21 @@ class Cache:
             secret = self.secret()
             if secret is None:
                 return None
-            meanwhile()
-            return _load(self.folder / _name(size, identity_of_file(file_of(path), secret), how), path)
+            answer = _answer_name(path, question) if question else ""
+            if not answer or not any(self.folder.glob(f"{size}-*/{answer}")):
+                meanwhile()
+            entry = self.folder / _name(size, identity_of_file(file_of(path), secret), how)
+            return (_answer(entry / answer) if answer else None) or _load(entry, path)
         except OSError:
             return None
+
+    def keep_answer(self, entry: Path, path: str, question: str, answer: bytes) -> None:
+        """Keep the answer to a question about a file beside what else is kept of it."""
+        unfinished = entry / f"{_ANSWER}{os.urandom(8).hex()}.new"
+        with contextlib.suppress(OSError):
+            unfinished.write_bytes(_with_checksum(answer))
+            unfinished.rename(entry / _answer_name(path, question))
+            self.make_room()
 
     def keep(self, how: str) -> Keeping:
         """Prepare an entry."""
@@ -183,6 +198,12 @@ class Cache:
         return [path for path in self.folder.iterdir() if _OUR_NAMES.fullmatch(path.name)]
 
 
+def _answer_name(path: str, question: str) -> str:
+    """Return the name of an answer, which names the file and depends on the program, of whatever version."""
+    changed = max(file.stat().st_mtime_ns for file in Path(__file__).parent.parent.rglob("*.py"))
+    return _ANSWER + xxh3_128_hexdigest(f"{changed} {path} {question}".encode(errors="surrogateescape"))
+
+
 def _name(size: int, identity: str, how: str) -> str:
     way = xxh3_128_hexdigest(f"{FORMAT} {__version__} {how}".encode())
     return f"{size}-{identity}-{way}"
@@ -214,10 +235,29 @@ def _load(folder: Path, path: str) -> CachedSource | None:
     return CachedSource(ReadSource(source, notes, content.anchors), tables)
 
 
+def _answer(path: Path) -> bytes | None:
+    """Return an answer if it is there and what was written."""
+    try:
+        os.utime(path.parent / _CONTENT)
+        return _without_checksum(_bytes_of(path))
+    except OSError:
+        return None
+
+
+def _with_checksum(data: bytes) -> bytes:
+    return xxh3_64_hexdigest(data).encode() + b"\n" + data
+
+
+def _without_checksum(data: bytes) -> bytes | None:
+    """Return what a checksum was written with, or None if it is something else."""
+    checksum, _, data = data.partition(b"\n")
+    return data if checksum == xxh3_64_hexdigest(data).encode() else None
+
+
 def _checked(folder: Path) -> _Content | None:
     try:
-        checksum, _, data = _bytes_of(folder / _CONTENT).partition(b"\n")
-        if checksum != xxh3_64_hexdigest(data).encode():
+        data = _without_checksum(_bytes_of(folder / _CONTENT))
+        if data is None:
             return None
         content = msgspec.json.decode(data, type=_Content)
         found = {name: xxh3_64_intdigest(_bytes_of(folder / name)) for name in content.checksums}
@@ -243,7 +283,8 @@ class Keeping:
         """Where the entry is until it is whole."""
         self._cache = cache
         self._how = how
-        self._target = folder
+        self.target = folder
+        """Where the entry is when it is whole."""
         self._content: _Content | None = None
         self._interrupt: Callable[[], None] = lambda: None
         self._cancelled = False
@@ -251,7 +292,7 @@ class Keeping:
 
     def describe(self, identity: str, read: ReadSource, tables: Tables) -> None:
         """Say what was read, before its rows or their fold are written."""
-        self._target = self._cache.folder / _name(read.source.bytes, identity, self._how)
+        self.target = self._cache.folder / _name(read.source.bytes, identity, self._how)
         notes = read.notes
         self._content = _Content(
             source=read.source,
@@ -307,7 +348,7 @@ class Keeping:
             write()
             self._write_content()
             if not self._cancelled:
-                self.folder.rename(self._target)
+                self.folder.rename(self.target)
                 self._cache.make_room()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -316,4 +357,4 @@ class Keeping:
             raise ValueError("an entry that was not described")
         checksums = {file.name: xxh3_64_intdigest(file.read_bytes()) for file in self.folder.iterdir()}
         data = msgspec.json.encode(msgspec.structs.replace(self._content, checksums=checksums))
-        (self.folder / _CONTENT).write_bytes(xxh3_64_hexdigest(data).encode() + b"\n" + data)
+        (self.folder / _CONTENT).write_bytes(_with_checksum(data))

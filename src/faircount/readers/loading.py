@@ -95,8 +95,11 @@ class Loader:
         alone: bool = True,
         where: Query | None = None,
         cluster: Any = None,
+        question: str = "",
     ) -> None:
         self.options = options
+        self.question = question
+        """What will be asked of each source by itself, if the answers are to be kept."""
         self.cluster = cluster
         """Machines that read in place of this one, see `analysis.Cluster`."""
         self.where = where
@@ -109,10 +112,13 @@ class Loader:
         # A single file whose size is known is most likely known itself: then the engine is wanted next. Where other
         # files are to be read, it must not run before the workers do.
         meanwhile = engine.prepare if len(names) == 1 else lambda: None
-        self._cached = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
+        kept = {path: found for path in names if (found := self._find(path, meanwhile)) is not None}
+        self.answers = {path: found for path, found in kept.items() if isinstance(found, bytes)}
+        """What was kept of the same question about the same bytes: these files need not be read."""
+        self._cached = {path: found for path, found in kept.items() if isinstance(found, CachedSource)}
         # Only who reads from the beginning knows the number of a line.
         alone = options.where is not None and "line" in options.where.computed
-        unread = [] if alone else [path for path in names if path not in self._cached]
+        unread = [] if alone else [path for path in names if path not in kept]
         self.processes = max(map(processes_for, unread), default=1)
         self._unread_bytes = 0
         if self.processes > 1:
@@ -184,6 +190,16 @@ class Loader:
             raise
         keeping.finish()
 
+    def keep_answer(self, path: str, answer: bytes) -> None:
+        """Keep the answer to the question about a file of which something is kept."""
+        if self._cache is None or not self.question:
+            return
+        if path in self._cached:
+            self._cache.keep_answer(self._cached[path].tables.folder, path, self.question, answer)
+        elif path in self._keeping:
+            self._keeping[path].finish()
+            self._cache.keep_answer(self._keeping[path].target, path, self.question, answer)
+
     def end_workers(self) -> None:
         """End the worker processes; what is still to be read is read here."""
         self._workers.close()
@@ -191,19 +207,19 @@ class Loader:
 
     def is_small(self, path: str) -> bool:
         """Return whether a file is to be read together with others."""
-        if path in self._cached or path == STDIN or not is_file(path):
+        if path in self._cached or path in self.answers or path == STDIN or not is_file(path):
             return False
         return size_of(path) < TOGETHER_BELOW_BYTES
 
     @property
     def used_cache(self) -> bool:
-        """Whether anything was taken from the cache."""
+        """Whether tables were taken from the cache."""
         return bool(self._cached)
 
-    def _find(self, path: str, meanwhile: Callable[[], None]) -> CachedSource | None:
+    def _find(self, path: str, meanwhile: Callable[[], None]) -> CachedSource | bytes | None:
         if self._cache is None or not _may_be_large(path):
             return None
-        return self._cache.find(path, self._how(path), meanwhile=meanwhile)
+        return self._cache.find(path, self._how(path), self.question, meanwhile=meanwhile)
 
     def _how(self, path: str) -> str:
         """Return what the rows of a file depend on beside its bytes."""
