@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -95,9 +96,10 @@ def _varying_with(ledger: LedgerView, column: str, family: str) -> _Facets:
     """Return those of them that have more than one value, and do not define the families: those are in every set."""
     if column == family:
         return _Facets((column,))
-    columns = _facets_with(ledger, column).columns
+    facets = _facets_with(ledger, column)
+    values = Counter(number for number, _ in {row[-2:] for row in ledger.ask(_counts_of(facets))})
     return _Facets(
-        tuple(one for one in columns if one == column or (one != family and len(by_number(ledger, one)) > 1))
+        tuple(one for one in facets.columns if one == column or (one != family and values[facets.number(one)] > 1))
     )
 
 
@@ -155,12 +157,16 @@ def _gathered(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Counts]:
     return {key: group.counts() for key, group in ordered}
 
 
+def _counts_of(facets: _Facets) -> Question:
+    sql = f"SELECT {_COUNTS}, {facets.field}, {facets.value}$apart FROM entry GROUP BY {facets.sets('outcome')}"
+    return Question(sql, (*_COUNT_ROLES, *facets.roles))
+
+
 def grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
     """Count the entries of a table by the numbers that stand for values of its columns, as they first appear."""
     if source == "entry" and len(columns) == 1 and columns[0] != NO_COLUMN:
         facets = _facets_with(ledger, columns[0])
-        sql = f"SELECT {_COUNTS}, {facets.field}, {facets.value}$apart FROM entry GROUP BY {facets.sets('outcome')}"
-        return _gathered(facets.rows(ledger.ask(Question(sql, (*_COUNT_ROLES, *facets.roles))), columns[0]))
+        return _gathered(facets.rows(ledger.ask(_counts_of(facets)), columns[0]))
     keys = "".join(f", {column}" for column in columns)
     sql = f"SELECT {_COUNTS}{keys}$apart FROM {source} GROUP BY outcome{keys}$apart"
     return _gathered(ledger.ask(Question(sql, (*_COUNT_ROLES, *map(role_of, columns)))))
@@ -294,45 +300,31 @@ _SCALE = 10**12
 
 
 def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
-    """Sum up what the judged entries of each value of a facet tell against the others of their families.
+    """Sum up how the judged entries of each value of a facet compare with the others of their families.
 
     The sums are those of `faircount.stats.Strata`, in its order.
     """
-    facets = _varying_with(ledger, facet, column)
-    total_of = f"SUM(CAST(ROUND(({{}}) * {_SCALE:e}) AS HUGEINT))".format
-    sql = f"""
-        SELECT
-            {total_of("won - expected")},
-            {total_of("spread")},
-            {total_of("spread * successes * (total - successes) / (total * (total - 1))")},
-            {total_of("expected - GREATEST(0, successes - (total - inside))")},
-            {total_of("LEAST(inside, successes) - expected")},
-            COUNT(*),
-            COUNT(CASE WHEN won * total > inside * successes THEN 1 END),
-            COUNT(CASE WHEN won * total < inside * successes THEN 1 END),
-            field,
-            value$apart
-        FROM (
-            SELECT *, inside * successes / total AS expected, inside * (total - inside) / total AS spread
-            FROM ({_groups_in_strata(column, facets)})
-        )
-        GROUP BY field, value$apart
-    """
-    answer = ledger.ask(Question(sql, (*[SUM] * 8, *facets.roles), family=column))
-    found = {value: [int(one) for one in sums] for *sums, value in facets.rows(answer, facet)}
-    for value, (inside, won, total, successes) in _lone_entries(ledger, column, facet).items():
-        expected, spread = inside * successes / total, inside * (total - inside) / total
-        parts = (
-            won - expected,
-            spread,
-            spread * successes * (total - successes) / (total * (total - 1)),
-            expected - max(0.0, successes - (total - inside)),
-            min(inside, successes) - expected,
-        )
-        sums = found.setdefault(value, [0] * 8)
-        for position, part in enumerate(parts):
-            sums[position] += math.floor(abs(part) * _SCALE + 0.5) * (-1 if part < 0 else 1)
-    return {value: (*(one / _SCALE for one in sums[:5]), *sums[5:]) for value, sums in found.items()}
+    found = {}
+    for value, strata in strata_of_groups(ledger, column, facet).items():
+        sums = [0] * 8
+        for inside, won, total, successes, times, alone in strata:
+            expected, spread = inside * successes / total, inside * (total - inside) / total
+            parts = (
+                won - expected,
+                spread,
+                spread * successes * (total - successes) / (total * (total - 1)),
+                expected - max(0, successes - (total - inside)),
+                min(inside, successes) - expected,
+            )
+            for position, part in enumerate(parts):
+                sums[position] += math.floor(abs(part) * _SCALE + 0.5) * (-times if part < 0 else times)
+            if not alone:
+                more = won * total - inside * successes
+                sums[5] += times
+                sums[6] += times if more > 0 else 0
+                sums[7] += times if more < 0 else 0
+        found[value] = (*(one / _SCALE for one in sums[:5]), *sums[5:])
+    return found
 
 
 def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[tuple[int, ...]]]:
@@ -341,65 +333,50 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
     facets = _varying_with(ledger, facet, column)
+    lone = "size = 1 OR family IS NULL"
+    kinds = ", ".join(f"CASE WHEN {lone} THEN 0 ELSE {one} END" for one in ("inside", "won", "total", "successes"))
     sql = f"""
-        SELECT inside, won, total, successes, COUNT(*), field, value$apart
-        FROM ({_groups_in_strata(column, facets)})
-        GROUP BY inside, won, total, successes, field, value$apart
-    """
-    answer = ledger.ask(Question(sql, (*[KEY] * 4, SUM, *facets.roles), family=column))
-    found: dict[int | None, list[tuple[int, ...]]] = {}
-    for *counts, value in facets.rows(answer, facet):
-        found.setdefault(value, []).append((*map(int, counts), 0))
-    for value, alone in _lone_entries(ledger, column, facet).items():
-        found.setdefault(value, []).append((*map(int, alone), 1, 1))
-    return {value: sorted(strata) for value, strata in found.items()}
-
-
-def _entries_with_sizes(column: str, facets: _Facets) -> str:
-    """Return the judged and successful entries of each value of facets in each family, and the size of the family."""
-    return f"""
-        SELECT *, SUM(entries) OVER (PARTITION BY field, family$apart) AS size
-        FROM (
-            SELECT
-                {facets.field},
-                {facets.value},
-                {column} AS family,
-                COUNT(*) AS entries,
-                CAST(COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS DOUBLE) AS inside,
-                CAST(COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS DOUBLE) AS won$apart
-            FROM entry
-            GROUP BY {facets.sets(column)}
-        )
-    """
-
-
-def _groups_in_strata(column: str, facets: _Facets) -> str:
-    return f"""
-        SELECT *
+        SELECT
+            {kinds},
+            COUNT(*),
+            SUM(CASE WHEN {lone} THEN inside ELSE 0 END),
+            SUM(CASE WHEN {lone} THEN won ELSE 0 END),
+            field,
+            value$apart
         FROM (
             SELECT
                 *,
+                SUM(entries) OVER (PARTITION BY field, family$apart) AS size,
                 SUM(inside) OVER (PARTITION BY field, family$apart) AS total,
                 SUM(won) OVER (PARTITION BY field, family$apart) AS successes
-            FROM ({_entries_with_sizes(column, facets)})
-            WHERE size > 1 AND family IS NOT NULL
+            FROM (
+                SELECT
+                    {facets.field},
+                    {facets.value},
+                    {column} AS family,
+                    COUNT(*) AS entries,
+                    COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS inside,
+                    COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS won$apart
+                FROM entry
+                GROUP BY {facets.sets(column)}
+            )
         )
-        WHERE 0 < inside AND inside < total
+        WHERE {lone} OR (0 < inside AND inside < total)
+        GROUP BY {kinds}, field, value$apart
     """
-
-
-def _lone_entries(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[float, float, float, float]]:
-    """Count the judged entries that share a family with no other, as one stratum over all of them."""
-    facets = _varying_with(ledger, facet, column)
-    sql = f"""
-        SELECT SUM(inside), SUM(won), field, value$apart
-        FROM ({_entries_with_sizes(column, facets)})
-        WHERE size = 1 OR family IS NULL
-        GROUP BY field, value$apart
-    """
-    rows = list(facets.rows(ledger.ask(Question(sql, (SUM, SUM, *facets.roles), family=column)), facet))
-    total, successes = sum(inside for inside, _, _ in rows), sum(won for _, won, _ in rows)
-    return {value: (inside, won, total, successes) for inside, won, value in rows if 0 < inside < total}
+    answer = ledger.ask(Question(sql, (*[KEY] * 4, *[SUM] * 3, *facets.roles), family=column))
+    found: dict[int | None, list[tuple[int, ...]]] = {}
+    alone: dict[int | None, tuple[int, int]] = {}
+    for inside, won, total, successes, times, lone_inside, lone_won, value in facets.rows(answer, facet):
+        if total:
+            found.setdefault(value, []).append((int(inside), int(won), int(total), int(successes), int(times), 0))
+        else:
+            alone[value] = (int(lone_inside), int(lone_won))
+    total, successes = (sum(column) for column in zip(*alone.values(), strict=True)) if alone else (0, 0)
+    for value, (inside, won) in alone.items():
+        if 0 < inside < total:
+            found.setdefault(value, []).append((inside, won, total, successes, 1, 1))
+    return {value: sorted(strata) for value, strata in found.items()}
 
 
 def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
