@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import gzip
 import os
 import platform
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import zstandard
 
 from bench.generate import write_results
 from bench.measure import THEIRS, in_turns, run_once, show_beside
@@ -26,6 +29,7 @@ HEAD = """\
 |---|---|---|---|---|---|---|"""
 CACHED = "faircount, cached"
 MANY_FILES, ENTRIES_OF_MANY = 38, 956
+ENTRIES_COMPRESSED = 100_000
 
 
 def main() -> None:
@@ -48,6 +52,7 @@ def main() -> None:
         for entries in [*arguments.entries, *arguments.alone]:
             _measure(folder, entries, arguments.rounds, with_spikee=entries not in arguments.alone)
         _measure_many_files(folder, arguments.rounds)
+        _measure_compressed(folder, arguments.rounds)
 
 
 def machine() -> str:
@@ -81,6 +86,25 @@ def _measure_many_files(folder: Path, rounds: int) -> None:
     for name, one in measured.items():
         ratio = one.cpu / measured["combined"].cpu
         print(f"| {name} | {one.wall:.2f} | {one.cpu:.2f} | {one.memory_mib:.0f} | {ratio:.2f} |")
+
+
+def _measure_compressed(folder: Path, rounds: int) -> None:
+    """Compare compressed files with the plain one: the aim is at most one and a half times its wall time."""
+    plain = folder / "results_bench-compressed.jsonl"
+    write_results(plain, ENTRIES_COMPRESSED)
+    text = plain.read_bytes()
+    packed = {"gzip": gzip.compress(text, 6), "Zstandard": zstandard.ZstdCompressor().compress(text)}
+    files = {"plain": plain}
+    for kind, data in packed.items():
+        files[kind] = folder / f"results_bench-{kind}.jsonl"
+        files[kind].write_bytes(data)
+    words = [str(FAIRCOUNT), "results", "analyze", "--no-cache"]
+    measured = in_turns({kind: [*words, str(path)] for kind, path in files.items()}, folder, rounds)
+    print(f"\n| {ENTRIES_COMPRESSED:,} entries | MB | wall s | CPU s | memory MiB | wall: times plain |")
+    print("|---|---|---|---|---|---|")
+    for kind, one in measured.items():
+        size, ratio = files[kind].stat().st_size / 1e6, one.wall / measured["plain"].wall
+        print(f"| {kind} | {size:,.0f} | {one.wall:.2f} | {one.cpu:.2f} | {one.memory_mib:.0f} | {ratio:.2f} |")
 
 
 def _measure(folder: Path, entries: int, rounds: int, *, with_spikee: bool) -> None:

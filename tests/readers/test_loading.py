@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +84,40 @@ def test_several_processes_give_the_same_analysis(
     assert [f.where for f in together.findings if f.code == "F001"] == [
         f.where for f in alone.findings if f.code == "F001"
     ]
+
+
+@pytest.mark.parametrize("damage", ["none", "cut", "overwritten"])
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+def test_what_is_decompressed_is_read_by_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, damage: str
+) -> None:
+    lines = [b"\xef\xbb\xbf" + b'{"id": "first", "success": true}', *mixed_lines(), "x" * 40_000, *mixed_lines()]
+    compress = gzip.compress if how == "gzip" else zstandard.ZstdCompressor(write_checksum=True).compress
+    data = compress(encode(lines[:100])) + compress(encode(lines[100:]))
+    if damage == "cut":
+        data = data[: len(data) * 3 // 4]
+    elif damage == "overwritten":
+        data = data[: len(data) // 2] + b"\xff" * 20 + data[len(data) // 2 + 20 :]
+    path = tmp_path / "results_x.jsonl.gz"
+    path.write_bytes(data)
+    alone = analysis_of(str(path), max_line=30_000)
+    monkeypatch.setattr(loading, "COMPRESSED_PARALLEL_FROM_BYTES", 1)
+    monkeypatch.setattr(loading, "PIECE_BYTES", 2000)
+    in_parallel(monkeypatch, 300)
+    pieces: list[bool] = []
+    whole = loading.Loader._read_pieces
+
+    def read_pieces(self: loading.Loader, *given: Any) -> Any:
+        pieces.append(True)
+        return whole(self, *given)
+
+    monkeypatch.setattr(loading.Loader, "_read_pieces", read_pieces)
+    together = analysis_of(str(path), max_line=30_000)
+    assert pieces
+    assert together == alone
+    codes = {finding.code for finding in together.findings}
+    assert "F001" in codes
+    assert ("F002" in codes) == (damage != "none")
 
 
 def test_several_processes_read_where_signals_cannot_be_held_back(

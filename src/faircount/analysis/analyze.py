@@ -315,7 +315,7 @@ def _analyze_each(
             found.append((analysis, examples))
             # The texts of entries are kept nowhere.
             if not examples and not options.evidence:
-                loader.keep_answer(item.path, msgspec.msgpack.encode(analysis))
+                loader.keep_answer(item.path, analysis)
     return found, failures
 
 

@@ -58,11 +58,16 @@ class Block(Struct, frozen=True):
     length: int
 
     @property
+    def data(self) -> bytes:
+        """The lines as they stand there; they may be kept."""
+        return bytes(memoryview(self.buffer)[: self.length])
+
+    @property
     def lines(self) -> list[bytes]:
         """The lines, each without its line feed; they may be kept."""
         if self.buffer is TOO_LONG:
             return [TOO_LONG]
-        lines = bytes(memoryview(self.buffer)[: self.length]).split(b"\n")
+        lines = self.data.split(b"\n")
         if not lines[-1]:
             del lines[-1]
         return lines
@@ -370,9 +375,9 @@ def _unzstd(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
         stream.truncated = "the Zstandard stream ends inside a frame"
 
 
-def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES) -> Iterator[Block]:
-    """Yield the whole lines of a stream in blocks; the last line needs no line feed."""
-    splitter = _Splitter(stream, max_line)
+def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES, size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the whole lines of a stream in blocks of about a size; the last line needs no line feed."""
+    splitter = _Splitter(stream, max_line, size)
     try:
         while splitter.fill():
             yield from splitter.whole_lines()
@@ -387,10 +392,10 @@ class _Splitter:
     The buffer is used over and over: new memory for every block would cost more than to fill it.
     """
 
-    def __init__(self, stream: Stream, max_line: int) -> None:
+    def __init__(self, stream: Stream, max_line: int, size: int) -> None:
         self._stream = stream
         self._max_line = max_line
-        self._buffer = bytearray(BLOCK_BYTES)
+        self._buffer = bytearray(size)
         self._used = 0
         self._offset = -1
         self._passed_over = 0

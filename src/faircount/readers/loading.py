@@ -1,8 +1,9 @@
-"""Sources into a ledger: small and compressed ones in this process, large plain ones by several processes at once.
+"""Sources into a ledger: small ones in this process, large ones by several processes at once.
 
-A large file is cut into ranges of bytes of a fixed size, so that what is read never depends on the machine. Each
-process reads whole lines, counts them from 1 and hands back columns; the ranges are put together in their order, so
-that every line keeps its exact number. Memory is bounded: only a few ranges are under way at any time. What a file
+A large plain file is cut into ranges of bytes of a fixed size, so that what is read never depends on the machine; a
+compressed one is decompressed here and handed out in pieces of whole lines. Each process counts its lines from 1 and
+hands back columns; what it read is put together in the order of the file, so that every line keeps its exact number.
+Memory is bounded: only a few ranges or pieces are under way at any time. What a file
 with many rows gave is kept in a cache, and taken from there when the same bytes are to be read again. Rows that a
 query does not select are as if they were not there.
 """
@@ -12,11 +13,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from faircount.core.errors import InputError, UsageError
@@ -28,8 +29,11 @@ from faircount.io.files import FileVersion, expect_version, is_address, is_file,
 from faircount.io.streams import (
     RANGE_BYTES,
     STDIN,
+    TOO_LONG,
     ContentHash,
     Secret,
+    Stream,
+    blocks,
     file_of,
     identity,
     is_stored,
@@ -51,6 +55,7 @@ from faircount.readers.registry import (
     Reader,
     broken_readers,
     default_reader,
+    expands_to_rows,
     open_source,
     plain_reader,
     read_as_of,
@@ -68,6 +73,9 @@ if TYPE_CHECKING:
 
 
 PARALLEL_FROM_BYTES = 32 * 1024 * 1024
+COMPRESSED_PARALLEL_FROM_BYTES = 2 * 1024 * 1024
+PIECE_BYTES = 4 * 1024 * 1024
+"""A piece of what a compressed file expands to is handed to another process; a range is read there."""
 CACHED_FROM_BYTES = 2 * 1024 * 1024
 """A smaller file is read in no time."""
 SPAWN_FROM_BYTES = 128 * 1024**2
@@ -119,7 +127,8 @@ class Loader:
         # Only who reads from the beginning knows the number of a line.
         alone = options.where is not None and "line" in options.where.computed
         unread = [] if alone else [path for path in names if path not in kept]
-        self.processes = max(map(processes_for, unread), default=1)
+        self._expanded_apart = {path for path in unread if _is_expanded_apart(path)}
+        self.processes = max((_workers_for(path, self._expanded_apart) for path in unread), default=1)
         self._unread_bytes = 0
         if self.processes > 1:
             self._unread_bytes = sum(size_of(file_of(path)) for path in unread if is_stored(path))
@@ -159,9 +168,10 @@ class Loader:
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how(path))
         ledger.folder = None if keeping is None else keeping.folder
         before = version_of(file_of(path)) if is_stored(path) else None
-        if self.pool is not None and processes_for(path) > 1:
+        if self.pool is not None and _workers_for(path, self._expanded_apart) > 1:
+            read_apart = self._read_pieces if path in self._expanded_apart else self._read_ranges
             with Beside(ledger.warm_up) as warming:
-                reading = self._read_ranges(self.pool, path, secret)
+                reading = read_apart(self.pool, path, secret)
                 warming.answer()
         else:
             reading = self._read_alone(path, secret)
@@ -190,15 +200,16 @@ class Loader:
             raise
         keeping.finish()
 
-    def keep_answer(self, path: str, answer: bytes) -> None:
+    def keep_answer(self, path: str, answer: Struct) -> None:
         """Keep the answer to the question about a file of which something is kept."""
-        if self._cache is None or not self.question:
+        if self._cache is None or not self.question or (path not in self._cached and path not in self._keeping):
             return
-        if path in self._cached:
-            self._cache.keep_answer(self._cached[path].tables.folder, path, self.question, answer)
-        elif path in self._keeping:
+        if path in self._keeping:
             self._keeping[path].finish()
-            self._cache.keep_answer(self._keeping[path].target, path, self.question, answer)
+        entry = self._cached[path].tables.folder if path in self._cached else self._keeping[path].target
+        # A lone surrogate cannot be written.
+        with contextlib.suppress(UnicodeEncodeError):
+            self._cache.keep_answer(entry, path, self.question, msgpack.encode(answer))
 
     def end_workers(self) -> None:
         """End the worker processes; what is still to be read is read here."""
@@ -264,6 +275,30 @@ class Loader:
             digests += read.digests
             self.progress(part.end - part.start)
         return self._as_read(reader, found, size, joining.tables(), digests)
+
+    def _read_pieces(self, pool: Executor, path: str, secret: Secret | None) -> _LoadedTables:
+        """Decompress a file here, for other processes to read."""
+        content = None if secret is None else ContentHash(secret)
+        stream, reader = open_source(path, path, content)
+        found, joining, read_before = Found(Notes(path)), Joining(), 0
+        said, options = read_as_of(path), self.options
+        pieces = (
+            _WholeLines(path, block.offset, None if block.buffer is TOO_LONG else block.data, options, said)
+            for block in blocks(stream, max(options.max_line, PIECE_BYTES), PIECE_BYTES)
+        )
+        for read in in_order(pool, partial(_read_piece, reader), pieces, self.processes + 2):
+            for tables in read.batches:
+                joining.add(tables, found.lines)
+            found.absorb(read.found)
+            self.progress(stream.bytes_read - read_before)
+            read_before = stream.bytes_read
+        # What stands before the first line, a byte order mark, belongs to it.
+        found.anchors[:1] = [(line, stream.starts_at) for line, _ in found.anchors[:1]]
+        if stream.truncated:
+            found.notes.add("F002", stream.truncated, found.lines)
+        self.progress(stream.bytes_read - read_before)
+        digests = [] if content is None else content.digests()
+        return self._as_read(reader, found, stream.bytes_read, joining.tables(), digests)
 
     def _as_read(self, reader: Reader, found: Found, size: int, tables: Tables, digests: list[bytes]) -> _LoadedTables:
         return _LoadedTables(as_read(reader, found, size, self.options.aim), tables, digests)
@@ -345,6 +380,17 @@ def processes_for(path: str) -> int:
     return min(os.cpu_count() or 1, -(-size_of(path) // RANGE_BYTES))
 
 
+def _is_expanded_apart(path: str) -> bool:
+    """Return whether a file is large, and rows when it is decompressed."""
+    if not is_file(path) or size_of(path) < COMPRESSED_PARALLEL_FROM_BYTES:
+        return False
+    return expands_to_rows(path)
+
+
+def _workers_for(path: str, expanded_apart: Container[str]) -> int:
+    return (os.cpu_count() or 1) if path in expanded_apart else processes_for(path)
+
+
 def parts_for(paths: Sequence[str]) -> int:
     """Return in how many parts files are folded, so that memory is bounded: one for all but very large ones."""
     if not all(map(is_stored, paths)):
@@ -382,6 +428,31 @@ def _read_range(reader: Reader, part: _FileRange) -> _RangeRead:
     batches: list[Tables] = [batch.tables() for batch in reader.read(stream, part.options, found)]
     found.keep = None
     return _RangeRead(found, batches, [] if content is None else content.digests())
+
+
+class _WholeLines(Struct, frozen=True):
+    """Whole lines of a file; None stands for one over the limit."""
+
+    path: str
+    offset: int
+    lines: bytes | None
+    options: ReadOptions
+    read_as: ReadAs
+
+
+def _read_piece(reader: Reader, piece: _WholeLines) -> _RangeRead:
+    """Read lines in another process."""
+    set_read_as(piece.path, piece.read_as)
+    found = nothing_found(reader, Origin(piece.path, piece.path), piece.options)
+    batches: list[Tables] = []
+    if piece.lines is None:
+        found.lines, found.anchors = 1, [(1, piece.offset)]
+        found.add_bad(f"longer than {piece.options.max_line} bytes", 1)
+    else:
+        stream = Stream(piece.path, iter([piece.lines]), starts_at=piece.offset, path=piece.path)
+        batches = [batch.tables() for batch in reader.read(stream, piece.options, found)]
+    found.keep = None
+    return _RangeRead(found, batches, [])
 
 
 def nothing_found(reader: Reader, origin: Origin, options: ReadOptions) -> Found:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec import Struct, field
 
-from faircount.core.errors import FaircountError, InputError
+from faircount.core.errors import FaircountError, InputError, UsageError
 from faircount.core.findings import Notes
 from faircount.core.model import Source, ToolFigure
 from faircount.core.text import clip, visible
@@ -413,6 +413,14 @@ def reads_ranges(path: str) -> bool:
     """Return whether a file can be read from anywhere: lines that stand by themselves, as they are on the disk."""
     reader = plain_reader(path)
     return reader is not None and reader.ranges
+
+
+def expands_to_rows(path: str) -> bool:
+    """Return whether a file has to be decompressed and then holds lines that stand by themselves."""
+    try:
+        return is_compressed(path) and open_source(path, path)[1].ranges
+    except (OSError, InputError, UsageError):
+        return False
 
 
 def lines_are_rows(path: str) -> bool:
