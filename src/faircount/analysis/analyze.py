@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, contextmanager, nullcontext, suppress
 from functools import partial
@@ -430,6 +429,8 @@ def fold_files(chosen: Sequence[Input], options: AnalyzeOptions, loader: Loader)
 @contextmanager
 def _fold_in_parts(paths: Sequence[str], options: AnalyzeOptions, loader: Loader, parts: int) -> Iterator[Folded]:
     """Read sources that are too large for one ledger, and fold them part by part, on the disk."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="faircount-") as folder:
         crew = LocalCrew(Path(folder), loader.pool, loader.processes)
         pieces = pieces_of(paths, parts, loader.options)

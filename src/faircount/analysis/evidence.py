@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import sys
-import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -149,6 +148,8 @@ def readable_again(name: str, cleanup: contextlib.ExitStack) -> str:
     """Return where a file can be read more than once: a stream is copied to a file first, until the cleanup."""
     if is_stored(name):
         return name
+    import tempfile
+
     copy = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="faircount-"))) / "stream"
     try:
         with copy.open("wb") as file, contextlib.ExitStack() as opened:

@@ -23,8 +23,8 @@ from faircount.ledger.lookup import ProblemRows, rows_behind
 from faircount.ledger.schema import AnswerKind
 from faircount.ledger.store import LedgerView
 from faircount.readers.inputs import Input
-from faircount.readers.journal_rows import STOP_WHEN
 from faircount.readers.registry import reader_named
+from faircount.readers.rows import STOP_WHEN
 from faircount.report.formats import UNDEFINED, percent
 from faircount.report.source_labels import looks_benign
 

@@ -5,7 +5,6 @@ A new dataset without a name gets one that is always new. Nothing heavy is impor
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -266,6 +265,8 @@ def _compact(text: str, longest: int) -> str:
     plain = "-".join(word for word in _BETWEEN_WORDS.split(text) if word).strip("-._")
     if plain == text and len(text) <= longest:
         return text
+    import hashlib
+
     digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
     start = plain[: longest - _DIGEST - 1].rstrip("-._")
     return f"{start}-{digest}" if start else digest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, overload
@@ -103,6 +102,8 @@ class Identity(Struct, frozen=True):
     """The SHA-256 of everything else that an identity holds."""
 
     def __post_init__(self) -> None:
+        import hashlib
+
         content = {"name": self.name, "version": self.version, "parameters": self.parameters, "prompt": self.prompt}
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         force_setattr(self, "digest", hashlib.sha256(text.encode()).hexdigest())

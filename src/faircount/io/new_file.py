@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +56,7 @@ class NewFile:
     def __enter__(self) -> NewFile:
         folder = Path(self.path).parent
         # The name is known before the file is there, so that an interrupt at any moment leaves nothing behind.
-        self._temporary = folder / f".{Path(self.path).name[:100]}.{secrets.token_hex(8)}"
+        self._temporary = folder / f".{Path(self.path).name[:100]}.{os.urandom(8).hex()}"
         try:
             if self._may_number:
                 self._make(folder)
@@ -182,7 +181,7 @@ def new_folder(path: str, *, force: bool, is_ours: Callable[[Path], bool]) -> It
         raise UsageError(f"{path}: is a folder with other files; name another")
     if there and not force:
         raise UsageError(f"{path}: already exists; overwrite it with --force, or name another folder")
-    marked = f".{place.name[:100]}.{secrets.token_hex(8)}"
+    marked = f".{place.name[:100]}.{os.urandom(8).hex()}"
     temporary, replaced = place.with_name(marked), place.with_name(f"{marked}.old")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,6 @@ import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from faircount.core.errors import UsageError
@@ -523,6 +522,8 @@ class _QueryParser(_Conditions):
         return self.error(f"expected a condition, found {self.found()}", hint)
 
     def _no_operator(self, turned: bool) -> QueryError:
+        from difflib import get_close_matches
+
         near = get_close_matches(self.keyword()[:40], [*_WORDS, "is", "and", "or"], n=1, cutoff=0.7)
         hint = (
             f"Did you mean {near[0]}?" if near else "Operators: =, !=, <, >, contains, like, matches, in, exists, is."
@@ -560,6 +561,8 @@ class FigureScanner(Scanner):
         name = _FIGURE.match(self.text, self.skip())
         figure = name.group().lower().replace("-", "_") if name else ""
         if name is None or figure not in self.figures:
+            from difflib import get_close_matches
+
             near = get_close_matches(figure[:40], self.figures, n=1)
             hint = f"{f'Did you mean {near[0]}? ' if near else ''}The figures are {', '.join(self.figures)}."
             wrong = f"no such figure: {name.group()[:40]}" if name else f"expected a figure, found {self.found()}"

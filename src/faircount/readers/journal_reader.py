@@ -42,7 +42,6 @@ from faircount.readers.journals import (
     BLOCKED,
     LONGEST_REASON,
     MAX_ATTEMPT,
-    NOT_TRIED,
     STANDARD,
     TASK,
     RunRecord,
@@ -52,7 +51,7 @@ from faircount.readers.journals import (
 )
 from faircount.readers.registry import Found, Probe, Reader
 from faircount.readers.result_rows import RESULT_FIELDS
-from faircount.readers.rows import EMPTY, ReadOptions
+from faircount.readers.rows import EMPTY, NOT_TRIED, ReadOptions
 from faircount.readers.run_rows import (
     FAIRCOUNT,
     LONGEST_SECONDS,

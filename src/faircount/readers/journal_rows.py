@@ -25,7 +25,6 @@ from faircount.readers.aggregation import all_passed
 from faircount.readers.journals import (
     ATTACK,
     MAX_LINE_BYTES,
-    NOT_TRIED,
     AttemptRecord,
     CaseRecord,
     DoneRecord,
@@ -36,6 +35,7 @@ from faircount.readers.journals import (
     decode_record,
     is_of_attack,
 )
+from faircount.readers.rows import NOT_TRIED, STOP_WHEN
 from faircount.readers.run_rows import (
     BAD,
     Attacked,
@@ -58,7 +58,6 @@ from faircount.readers.run_rows import (
 
 Chunks = Iterator[bytes]
 
-STOP_WHEN = "--stop-when"
 _LONGEST_RULE = 100
 _PIECE_BYTES = 256 * 1024
 TOO_LONG = "the line is too long"

@@ -435,8 +435,6 @@ _FLAG_BITS = 3
 
 STANDARD = "standard"
 """The strategy of an attempt that sends an entry as it is; any other is the name of a dynamic attack."""
-NOT_TRIED = "F034"
-"""The finding about entries that a run has not come to: they are in no rate."""
 BLOCKED = "blocked"
 """The kind of error that is a guardrail's block, or a provider's refusal."""
 LONGEST_REASON = 500

@@ -257,6 +257,10 @@ class Checksums(Struct, frozen=True, gc=False):
 TRUE_WORDS = frozenset(["true", "yes", "y", "t", "1", "on"])
 FALSE_WORDS = frozenset(["false", "no", "n", "f", "0", "off"])
 
+NOT_TRIED = "F034"
+"""The finding about entries that a run has not come to: no rate counts them."""
+STOP_WHEN = "--stop-when"
+"""What stops a run early, as its findings name it."""
 LARGEST_COUNT = 10**15
 _LONGEST_SECONDS = 10**12
 
