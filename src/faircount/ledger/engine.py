@@ -74,18 +74,30 @@ def connect(*, folder: Path | None = None, threads: int | None = None) -> DuckDB
     return connection
 
 
+def prepare_small() -> Beside[DuckDBPyConnection]:
+    """Begin to start the engine for few rows, unless that has begun."""
+    with _lock:
+        # What a fork has copied is left alone.
+        if _shared.get("process") != os.getpid():
+            _shared.update(process=os.getpid(), engine=Beside(_start_small, daemon=True))
+        begun: Beside[DuckDBPyConnection] = _shared["engine"]
+        return begun
+
+
+def _start_small() -> DuckDBPyConnection:
+    connection: DuckDBPyConnection = module().connect(":memory:", config=_KEEP_TO_MEMORY | {"threads": 1})
+    connection.execute("SET enable_external_access = false")
+    return connection
+
+
 def connect_small() -> tuple[DuckDBPyConnection, str]:
     """Return a new database inside the process's one engine for few rows, and its name.
 
     That takes a tenth of the time of a new engine. It reads and writes no files and works in one thread.
     """
+    engine = prepare_small().answer()
     with _lock:
-        if _shared.get("process") != os.getpid():
-            # What a fork has copied is left alone.
-            engine = module().connect(":memory:", config=_KEEP_TO_MEMORY | {"threads": 1})
-            engine.execute("SET enable_external_access = false")
-            _shared.update(process=os.getpid(), engine=engine)
-        connection: DuckDBPyConnection = _shared["engine"].cursor()
+        connection = engine.cursor()
         name = f"rows_{next(_numbers)}"
     connection.execute(f"ATTACH ':memory:' AS {name}")
     connection.execute(f"USE {name}")

@@ -51,7 +51,7 @@ LINE_BITS = 43
 
 ONE_BY_ONE_UP_TO_ROWS = 16_000
 ONE_THREAD_UP_TO_ROWS = 500_000
-UNPLANNED_UP_TO_ROWS = 1_000
+UNPLANNED_UP_TO_ROWS = 4_000
 """Of so few rows, improving the plan of a question takes longer than the question."""
 FOLDED = ("counted_row", "entry", "row_history", "every_case", "category", "verdict")
 """What questions are asked of when the rows are folded."""

@@ -11,7 +11,6 @@ query does not select are as if they were not there.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
@@ -46,7 +45,6 @@ from faircount.ledger.schema import Batch, Joining, Tables, joined
 from faircount.ledger.store import ONE_BY_ONE_UP_TO_ROWS, Ledger
 from faircount.query import Query, parse
 from faircount.readers.cache import Cache, CachedSource, Keeping, ReadSource, users_cache
-from faircount.readers.journals import NOT_TRIED
 from faircount.readers.raw_rows import Origin, fields_present, rows_of, strategy_of, values_decoder, values_of
 from faircount.readers.registry import (
     Found,
@@ -64,7 +62,7 @@ from faircount.readers.registry import (
     set_read_as,
 )
 from faircount.readers.result_rows import Row
-from faircount.readers.rows import ReadOptions
+from faircount.readers.rows import NOT_TRIED, ReadOptions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -132,6 +130,8 @@ class Loader:
         self._unread_bytes = 0
         if self.processes > 1:
             self._unread_bytes = sum(size_of(file_of(path)) for path in unread if is_stored(path))
+        if self.processes == 1 and unread:
+            engine.prepare_small()
         self._workers = contextlib.ExitStack()
         self.pool: Executor | None = None
         self._keeping: dict[str, Keeping] = {}
@@ -175,10 +175,14 @@ class Loader:
                 warming.answer()
         else:
             reading = self._read_alone(path, secret)
+        if keeping is not None and not _is_worth_keeping(path, reading):
+            keeping = None
+            if self.pool is None:
+                ledger.folder = None
         if before is not None:
             expect_version(file_of(path), before)
         ledger.load(index, reading.tables)
-        if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
+        if keeping is not None and secret is not None:
             keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
             self._keeping[path] = keeping
             if not self._alone:
@@ -512,7 +516,9 @@ def refuse_unknown_fields(query: Query | None, origins: Sequence[Origin], max_li
         return
     present = sorted(loose.parse(first)[0])
     field = min(unknown)
-    near = difflib.get_close_matches(field, present, n=1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(field, present, n=1)
     hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(present)}"
     raise UsageError(f"--where: no file has a field {field}; {hint}")
 

@@ -52,7 +52,7 @@ from faircount.app.options import (
 from faircount.core.errors import InputError, UsageError
 from faircount.core.findings import counted
 from faircount.core.text import inert_lines, visible
-from faircount.io.files import is_file
+from faircount.io.files import is_address, is_file, size_of
 
 if TYPE_CHECKING:
     from faircount.cluster.spark import SparkEngine
@@ -63,7 +63,16 @@ if TYPE_CHECKING:
 EVIDENCE_IN_A_PAGE = 5
 FILES_AT_LENGTH = 3
 """Of more files the console shows a table; --details shows each at length."""
+SMALL_BYTES = 8 * 1024**2
 EXIT_SERIOUS = 1
+
+
+def _start_engine_beside(*files: str) -> None:
+    """Start the engine while modules are imported, where files are small: workers for large ones must start before."""
+    from faircount.ledger import engine
+
+    if not any(map(is_address, files)) and all(map(is_file, files)) and sum(map(size_of, files)) < SMALL_BYTES:
+        engine.prepare_small()
 
 
 def analyze(
@@ -75,6 +84,7 @@ def analyze(
     who: EngineOptions,
 ) -> CommandResult:
     """Run `results analyze`."""
+    _start_engine_beside(*files.names, *filter(None, [options.false_positive_checks]))
     from faircount.analysis.evidence import made_with
     from faircount.analysis.report import as_report
     from faircount.readers.inputs import expand
