@@ -375,9 +375,9 @@ def _unzstd(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
         stream.truncated = "the Zstandard stream ends inside a frame"
 
 
-def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES, size: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(stream: Stream, max_line: int = MAX_LINE_BYTES, size: int = 0) -> Iterator[Block]:
     """Yield the whole lines of a stream in blocks of about a size; the last line needs no line feed."""
-    splitter = _Splitter(stream, max_line, size)
+    splitter = _Splitter(stream, max_line, size or BLOCK_BYTES)
     try:
         while splitter.fill():
             yield from splitter.whole_lines()

@@ -66,6 +66,7 @@ _VERDICT = b'"success":'
 _VERDICTS: dict[object, bytes] = {True: b"true", False: b"false", None: b"null"}
 _NOWHERE = b"\n"
 _CLOSE = ord("}")
+_ESCAPED_LETTER = re.compile(rb"\\u00[67]")
 
 RUN_MARK = "rejudged_run"
 """The field with which a row of a run begins that was judged again. No row of an attack has it."""
@@ -377,9 +378,7 @@ def _learnt_row(fields: tuple[str, ...]) -> type[Row]:
 
 def _escapes_letters(data: bytes | bytearray, length: int) -> bool:
     """Return whether a small letter is written as an escape, as no encoder does: a key may stand twice unseen."""
-    if data.find(b"\\u00", 0, length) < 0:
-        return False
-    return data.find(b"\\u006", 0, length) >= 0 or data.find(b"\\u007", 0, length) >= 0
+    return _ESCAPED_LETTER.search(data, 0, length) is not None
 
 
 def _doubled(line: bytes, row: Row) -> bool:
