@@ -86,6 +86,17 @@ def test_several_processes_give_the_same_analysis(
     ]
 
 
+@pytest.mark.parametrize("values", [255, 256, 300])
+def test_fields_with_few_and_with_many_values_are_read_alike(
+    write: Write, monkeypatch: pytest.MonkeyPatch, values: int
+) -> None:
+    path = write([standard(i, success=i % 3 == 0, plugin=f"p{i % values}", lang="en") for i in range(2 * values)])
+    alone = analysis_of(path)
+    in_parallel(monkeypatch, 5000)
+    assert analysis_of(path) == alone
+    assert len(alone.breakdowns["plugin"]) == values
+
+
 @pytest.mark.parametrize("damage", ["none", "cut", "overwritten"])
 @pytest.mark.parametrize("how", ["gzip", "zstd"])
 def test_what_is_decompressed_is_read_by_several_processes(

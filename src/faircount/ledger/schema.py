@@ -188,6 +188,8 @@ class Lexicon(dict[str | None, int]):
         return map(self.__getitem__, words)
 
 
+_FEW_WORDS = 256
+"""The numbers of so many words fit into a byte."""
 _LARGEST_ID = 10**9
 _DIGITS_OF_AN_ID = 9
 
@@ -494,11 +496,14 @@ class Joining:
         """Return everything that was added."""
         import numpy
 
+        def whole(table: str, column: str, found: list[Any]) -> Any:
+            numbers = numpy.concatenate(found) if found else numpy.empty(0, TYPE_CODES[kind_of(table, column)])
+            found.clear()  # both at once would be too much of a large file
+            few = column.startswith(FACET) and len(self._lexicons[column].words) <= _FEW_WORDS
+            return numbers.astype("u1") if few else numbers
+
         numbers = {
-            table: {
-                column: numpy.concatenate(found) if found else numpy.empty(0, TYPE_CODES[kind_of(table, column)])
-                for column, found in pieces.items()
-            }
+            table: {column: whole(table, column, found) for column, found in pieces.items()}
             for table, pieces in self._pieces.items()
         }
         return Tables(numbers, {name: lexicon.words for name, lexicon in self._lexicons.items()})

@@ -36,7 +36,7 @@ from faircount.version import __version__
 
 FOLDER_VARIABLE = "FAIRCOUNT_CACHE"
 LIMIT_BYTES = 1024**3
-FORMAT = 15
+FORMAT = 16
 """Raised whenever what is kept, or what the reader makes of a line, changes."""
 
 _CONTENT = "content"

@@ -84,6 +84,8 @@ PART_BYTES = 512 * 1024**2
 TOGETHER_BELOW_BYTES = 8 * 1024 * 1024
 """Smaller files are read into one ledger where several are analysed one by one."""
 
+_TIDIED_BYTES = 64 * RANGE_BYTES
+
 Progress = Callable[[int], None]
 """Hears how many more bytes were read."""
 
@@ -126,7 +128,9 @@ class Loader:
         alone = options.where is not None and "line" in options.where.computed
         unread = [] if alone else [path for path in names if path not in kept]
         self._expanded_apart = {path for path in unread if _is_expanded_apart(path)}
-        self.processes = max((_workers_for(path, self._expanded_apart) for path in unread), default=1)
+        workers = {path: _workers_for(path, self._expanded_apart) for path in unread}
+        self._for_workers = {path for path, count in workers.items() if count > 1}
+        self.processes = max(workers.values(), default=1)
         self._unread_bytes = 0
         if self.processes > 1:
             self._unread_bytes = sum(size_of(file_of(path)) for path in unread if is_stored(path))
@@ -168,21 +172,23 @@ class Loader:
         keeping = None if secret is None or self._cache is None else self._cache.keep(self._how(path))
         ledger.folder = None if keeping is None else keeping.folder
         before = version_of(file_of(path)) if is_stored(path) else None
-        if self.pool is not None and _workers_for(path, self._expanded_apart) > 1:
+        if self.pool is not None and path in self._for_workers:
             read_apart = self._read_pieces if path in self._expanded_apart else self._read_ranges
             with Beside(ledger.warm_up) as warming:
                 reading = read_apart(self.pool, path, secret)
                 warming.answer()
+            self._for_workers.discard(path)
+            if not self._for_workers:
+                self.end_workers()
+            _give_back_memory()
         else:
             reading = self._read_alone(path, secret)
-        if keeping is not None and not _is_worth_keeping(path, reading):
-            keeping = None
-            if self.pool is None:
-                ledger.folder = None
+            if keeping is not None and not _is_worth_keeping(path, reading):
+                ledger.folder = keeping = None
         if before is not None:
             expect_version(file_of(path), before)
         ledger.load(index, reading.tables)
-        if keeping is not None and secret is not None:
+        if keeping is not None and secret is not None and _is_worth_keeping(path, reading):
             keeping.describe(identity(reading.digests, secret), reading.read, reading.tables)
             self._keeping[path] = keeping
             if not self._alone:
@@ -278,6 +284,8 @@ class Loader:
             found.absorb(read.found)
             digests += read.digests
             self.progress(part.end - part.start)
+            if part.end % _TIDIED_BYTES == 0:
+                _give_back_memory()
         return self._as_read(reader, found, size, joining.tables(), digests)
 
     def _read_pieces(self, pool: Executor, path: str, secret: Secret | None) -> _LoadedTables:
@@ -368,6 +376,14 @@ def _is_worth_keeping(path: str, reading: _LoadedTables) -> bool:
 def _may_be_large(path: str) -> bool:
     """Return whether a file is worth a look into the cache; what is at an address is not kept there."""
     return not is_address(path) and is_stored(path) and size_of(file_of(path)) >= CACHED_FROM_BYTES
+
+
+def _give_back_memory() -> None:
+    """Give the memory that was freed in small pieces back to the system, where the C library can do that."""
+    import ctypes
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_read_in_ranges(path: str) -> bool:
