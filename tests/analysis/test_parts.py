@@ -236,6 +236,7 @@ def test_a_file_that_workers_find_replaced_is_refused(
 KILLED = """
 import os, signal, sys
 import faircount.analysis.analyze as analysis
+import faircount.app.cli.results as commands
 import faircount.readers.loading as loading
 import faircount.readers.pieces as pieces
 from faircount.app.cli import main
@@ -246,6 +247,7 @@ def die(*_):
 os.cpu_count = lambda: 2
 loading.RANGE_BYTES = pieces.RANGE_BYTES = 2_000
 loading.PARALLEL_FROM_BYTES = 1
+commands.SMALL_BYTES = 0  # workers are forked before the engine starts
 analysis.parts_for = lambda _: 3
 setattr(pieces, sys.argv[1], die)
 sys.exit(main(["results", "analyze", *sys.argv[2:], "--combine", "--no-cache"]))
