@@ -297,34 +297,82 @@ def _families_counted(
 
 _SCALE = 10**12
 """Fractions are added up as whole numbers of this part: sums of those do not depend on the order of the parts."""
+_SUMMED_HERE_UP_TO_ROWS = 20_000
 
 
 def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
     """Sum up how the judged entries of each value of a facet compare with the others of their families.
 
-    The sums are those of `faircount.stats.Strata`, in its order.
+    The sums are those of `faircount.stats.Strata`, in its order. For many rows SQL adds them up, of the same fractions.
     """
-    found = {}
-    for value, strata in strata_of_groups(ledger, column, facet).items():
-        sums = [0] * 8
-        for inside, won, total, successes, times, alone in strata:
-            expected, spread = inside * successes / total, inside * (total - inside) / total
-            parts = (
-                won - expected,
-                spread,
-                spread * successes * (total - successes) / (total * (total - 1)),
-                expected - max(0, successes - (total - inside)),
-                min(inside, successes) - expected,
+    if sum(ledger.rows) > _SUMMED_HERE_UP_TO_ROWS:
+        return _groups_summed(ledger, column, facet)
+    return {value: _summed(strata) for value, strata in strata_of_groups(ledger, column, facet).items()}
+
+
+def _summed(strata: Iterable[tuple[int, ...]], sums: Iterable[int] = (0,) * 8) -> tuple[Any, ...]:
+    """Sum up strata, and add what others come to."""
+    sums = list(sums)
+    for inside, won, total, successes, times, alone in strata:
+        expected, spread = inside * successes / total, inside * (total - inside) / total
+        parts = (
+            won - expected,
+            spread,
+            spread * successes * (total - successes) / (total * (total - 1)),
+            expected - max(0, successes - (total - inside)),
+            min(inside, successes) - expected,
+        )
+        for position, part in enumerate(parts):
+            sums[position] += math.floor(abs(part) * _SCALE + 0.5) * (-times if part < 0 else times)
+        if not alone:
+            more = won * total - inside * successes
+            sums[5] += times
+            sums[6] += times if more > 0 else 0
+            sums[7] += times if more < 0 else 0
+    return (*(one / _SCALE for one in sums[:5]), *sums[5:])
+
+
+def _groups_summed(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
+    facets = _varying_with(ledger, facet, column)
+    parts = ("deviation", "spread", "variance", "to_least", "to_most")
+    sums = [f"SUM(CAST(SIGN({one}) * FLOOR(ABS({one}) * 1e12 + 0.5) AS HUGEINT))" for one in parts]
+    # In two columns, either of which fits into 64 bits.
+    columns = ", ".join(f"{one} // {_SCALE}, {one} % {_SCALE}" for one in sums)
+    sql = f"""
+        SELECT
+            SUM(CASE WHEN size IS NULL THEN inside ELSE 0 END),
+            SUM(CASE WHEN size IS NULL THEN won ELSE 0 END),
+            {columns},
+            COUNT(size),
+            COUNT(CASE WHEN won * total > inside * successes THEN 1 END),
+            COUNT(CASE WHEN won * total < inside * successes THEN 1 END),
+            field,
+            value$apart
+        FROM (
+            SELECT
+                *,
+                won - expected AS deviation,
+                spread * successes * (total - successes) / (total * (total - 1)) AS variance,
+                expected - GREATEST(0, successes - (total - inside)) AS to_least,
+                LEAST(inside, successes) - expected AS to_most
+            FROM (
+                SELECT
+                    *,
+                    inside * successes::DOUBLE / total AS expected,
+                    inside * (total - inside)::DOUBLE / total AS spread
+                FROM {_groups_and_families(facets, column)}
             )
-            for position, part in enumerate(parts):
-                sums[position] += math.floor(abs(part) * _SCALE + 0.5) * (-times if part < 0 else times)
-            if not alone:
-                more = won * total - inside * successes
-                sums[5] += times
-                sums[6] += times if more > 0 else 0
-                sums[7] += times if more < 0 else 0
-        found[value] = (*(one / _SCALE for one in sums[:5]), *sums[5:])
-    return found
+        )
+        GROUP BY field, value$apart
+    """
+    answer = ledger.ask(Question(sql, (*[SUM] * 15, *facets.roles), family=column))
+    rows = {row[-1]: [int(one or 0) for one in row[:-1]] for row in facets.rows(answer, facet)}
+    alone = _alone({value: (row[0], row[1]) for value, row in rows.items()})
+    return {
+        value: _summed(alone.get(value, ()), [*(row[at] * _SCALE + row[at + 1] for at in range(2, 12, 2)), *row[12:]])
+        for value, row in rows.items()
+        if row[12] or value in alone
+    }
 
 
 def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | None, list[tuple[int, ...]]]:
@@ -333,7 +381,7 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
     facets = _varying_with(ledger, facet, column)
-    lone = "size = 1 OR family IS NULL"
+    lone = "size IS NULL"
     kinds = ", ".join(f"CASE WHEN {lone} THEN 0 ELSE {one} END" for one in ("inside", "won", "total", "successes"))
     sql = f"""
         SELECT
@@ -343,40 +391,62 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
             SUM(CASE WHEN {lone} THEN won ELSE 0 END),
             field,
             value$apart
-        FROM (
-            SELECT
-                *,
-                SUM(entries) OVER (PARTITION BY field, family$apart) AS size,
-                SUM(inside) OVER (PARTITION BY field, family$apart) AS total,
-                SUM(won) OVER (PARTITION BY field, family$apart) AS successes
-            FROM (
-                SELECT
-                    {facets.field},
-                    {facets.value},
-                    {column} AS family,
-                    COUNT(*) AS entries,
-                    COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS inside,
-                    COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS won$apart
-                FROM entry
-                GROUP BY {facets.sets(column)}
-            )
-        )
-        WHERE {lone} OR (0 < inside AND inside < total)
+        FROM {_groups_and_families(facets, column)}
         GROUP BY {kinds}, field, value$apart
     """
     answer = ledger.ask(Question(sql, (*[KEY] * 4, *[SUM] * 3, *facets.roles), family=column))
     found: dict[int | None, list[tuple[int, ...]]] = {}
-    alone: dict[int | None, tuple[int, int]] = {}
+    lonely: dict[int | None, tuple[int, int]] = {}
     for inside, won, total, successes, times, lone_inside, lone_won, value in facets.rows(answer, facet):
         if total:
             found.setdefault(value, []).append((int(inside), int(won), int(total), int(successes), int(times), 0))
         else:
-            alone[value] = (int(lone_inside), int(lone_won))
-    total, successes = (sum(column) for column in zip(*alone.values(), strict=True)) if alone else (0, 0)
-    for value, (inside, won) in alone.items():
-        if 0 < inside < total:
-            found.setdefault(value, []).append((inside, won, total, successes, 1, 1))
+            lonely[value] = (int(lone_inside), int(lone_won))
+    for value, strata in _alone(lonely).items():
+        found.setdefault(value, []).extend(strata)
     return {value: sorted(strata) for value, strata in found.items()}
+
+
+def _alone(counts: dict[int | None, tuple[int, int]]) -> dict[int | None, list[tuple[int, ...]]]:
+    """Return the stratum of the entries that are alone, by the value, given those judged and successful of each."""
+    total, successes = (sum(column) for column in zip(*counts.values(), strict=True)) if counts else (0, 0)
+    return {
+        value: [(inside, won, total, successes, 1, 1)] for value, (inside, won) in counts.items() if 0 < inside < total
+    }
+
+
+def _groups_and_families(facets: _Facets, column: str) -> str:
+    """Return the judged entries of each value in each family, beside those of the whole family, where it has others.
+
+    An entry that is alone has no family: its `size` is null.
+    """
+    counts = f"""
+        COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS {{}},
+        COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS {{}}$apart"""
+    numbers = ", ".join(str(facets.number(one)) for one in facets.columns)
+    return f"""(
+        SELECT *
+        FROM (
+            SELECT field, value, family, {counts.format("inside", "won")}
+            FROM (
+                SELECT
+                    {column} AS family,
+                    outcome,
+                    UNNEST([{numbers}]) AS field,
+                    UNNEST([{", ".join(facets.columns)}]) AS value$apart
+                FROM entry
+            )
+            GROUP BY field, value, family$apart
+        )
+        LEFT JOIN (
+            SELECT {column} AS family, COUNT(*) AS size, {counts.format("total", "successes")}
+            FROM entry
+            WHERE {column} IS NOT NULL
+            GROUP BY {column}$apart
+            HAVING COUNT(*) > 1
+        ) USING (family$apart)
+        WHERE size IS NULL OR (0 < inside AND inside < total)
+    )"""
 
 
 def text_of(ledger: LedgerView, column: str, number: int | None) -> str | None:
