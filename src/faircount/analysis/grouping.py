@@ -7,7 +7,8 @@ against the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -88,13 +89,23 @@ class Grouping(Struct, frozen=True):
         times, sizes, won = zip(*kinds or [(1, 0, 0)], strict=True)
         return self.design.rate(won, sizes, times=times, unit=unit).estimate
 
-    def shares(self, *, blocks_are_errors: bool, kinds: Sequence[FamilyCounts] | None = None) -> Shares:
+    def shares(self, *, blocks_are_errors: bool) -> Shares:
         """Return the shares of errors, of blocks and of unjudged entries."""
-        return Shares(
-            self.rate("error_or_guardrail" if blocks_are_errors else "error", kinds=kinds),
-            self.rate("guardrail", kinds=kinds),
-            self.rate("unjudged", kinds=kinds),
-        )
+        errors = "error_or_guardrail" if blocks_are_errors else "error"
+        return Shares(self.rate(errors), self.rate("guardrail"), self.rate("unjudged"))
+
+    def rates_of(self, kinds: Sequence[FamilyCounts]) -> Callable[[str], ClusterEstimate]:
+        """Return what estimates rates over the entries of a group; counts that are equal, as most of none, once."""
+        sizes, times = [kind.total for kind in kinds], [kind.times for kind in kinds]
+        found: dict[tuple[int, ...], ClusterEstimate] = {}
+
+        def rate(of: str) -> ClusterEstimate:
+            successes = tuple(map(attrgetter(of), kinds))
+            if successes not in found:
+                found[successes] = self.design.rate(successes, sizes, times=times)
+            return found[successes]
+
+        return rate
 
     def by(self, ledger: LedgerView, *facets: str) -> dict[tuple[Any, ...], list[FamilyCounts]]:
         """Return the families of the entries of each value of some columns; nothing where entries are independent."""

@@ -39,6 +39,7 @@ from faircount.core.model import (
     LeftOut,
     MetricFigures,
     Retries,
+    Shares,
     Slices,
     Source,
     SourceFigures,
@@ -196,9 +197,9 @@ def _group(
 ) -> Group:
     kinds = families or as_one(raw)
     blocked = "guardrail_any" if options.rules.any_block_counts else "guardrail"
-    found = grouping.design.rate(
-        [kind.success for kind in kinds], [kind.total for kind in kinds], times=[kind.times for kind in kinds]
-    )
+    errors = "error_or_guardrail" if options.rules.blocks_are_errors else "error"
+    rate = grouping.rates_of(kinds)
+    found = rate("success")
     counts = as_defined(raw, options)
     return Group(
         value=value,
@@ -209,11 +210,11 @@ def _group(
         attack_only=counts.attack_only,
         guardrail_any=counts.guardrail_any,
         rate=found.estimate,
-        initial_rate=grouping.rate("initial", kinds=kinds),
-        improvement=grouping.rate("attack_only", kinds=kinds),
-        guardrail_rate=grouping.rate(blocked, kinds=kinds),
-        rate_at_most=grouping.rate("possible", kinds=kinds),
-        shares=grouping.shares(blocks_are_errors=options.rules.blocks_are_errors, kinds=kinds),
+        initial_rate=rate("initial").estimate,
+        improvement=rate("attack_only").estimate,
+        guardrail_rate=rate(blocked).estimate,
+        rate_at_most=rate("possible").estimate,
+        shares=Shares(rate(errors).estimate, rate("guardrail").estimate, rate("unjudged").estimate),
         families=GroupFamilies(found.families, found.design_effect or 1.0) if found.families else None,
         small=raw.tally.total < SMALL_GROUP,
     )

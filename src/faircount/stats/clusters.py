@@ -67,7 +67,7 @@ def cluster_wilson(
     if n == 0:
         return ClusterEstimate(undefined(unit, level, "cluster wilson"), 0, None, None, None, None)
     p = total / n
-    macro = math.fsum(times * s / m for (s, m), times in families.items()) / count
+    macro = math.fsum([times * s / m for (s, m), times in families.items()]) / count if 0 < total < n else p
     error = _standard_error(families)
     if error is None:
         lonely = Estimate(p, None, None, n, unit, level, "cluster wilson")
@@ -191,11 +191,13 @@ def expected_correlation(successes: Sequence[int], sizes: Sequence[int], times: 
 
 
 def _floor(families: Families) -> float:
-    units = sum(times * m for (_, m), times in families.items())
-    if all(m == 1 for _, m in families) or not units:
+    units = squares = 0
+    for (_, m), times in families.items():
+        units += times * m
+        squares += times * m * m
+    if squares == units:
         return 1.0
-    typical = sum(times * m * m for (_, m), times in families.items()) / units
-    return 1 + (typical - 1) * _expected_correlation(tuple(sorted(families.items())))
+    return 1 + (squares / units - 1) * _expected_correlation(tuple(sorted(families.items())))
 
 
 def _without_success(families: Families) -> Families:
@@ -257,49 +259,54 @@ class _CorrelationLikelihood:
         The mean rate lies between the pooled rate and the mean of families, or some standard errors beside.
         """
         precisions = [(1 - root * root) / (root * root) for root in roots]
-        ranges, means = [], []
+        lows, widths = [], []
         for root in roots:
             spread = math.sqrt((1 + (self._typical - 1) * root * root) / self._units) / 2
-            low, high = max(0.0, self._angles[0] - 5 * spread), min(math.pi / 2, self._angles[1] + 5 * spread)
-            ranges.append(high - low)
-            means.append([math.sin(low + (high - low) * x) ** 2 for x, _ in _NODES])
-        many = len(self._successes) + len(self._failures) > _MANY_COUNTS
+            lows.append(max(0.0, self._angles[0] - 5 * spread))
+            widths.append(min(math.pi / 2, self._angles[1] + 5 * spread) - lows[-1])
+        most = _MANY_COUNTS if self._units > _MANY_UNITS else _MANY_COUNTS_OF_FEW
+        many = len(self._successes) + len(self._failures) > most
+        return (self._logs_at_once if many else self._logs)(precisions, lows, widths)
+
+    def _logs(self, precisions: Sequence[float], lows: Sequence[float], widths: Sequence[float]) -> list[float]:
+        """Return the logarithms for each precision, whose mean rates begin at the square of the sine of `lows`."""
+        # Of base 2, which take half the time of natural ones; of all nodes at once, for the sake of fewer loops.
+        log2, count = math.log2, len(_NODES)
+        sines = [math.sin(low + width * x) for low, width in zip(lows, widths, strict=True) for x, _ in _NODES]
+        each = [precision for precision in precisions for _ in _NODES]
+        alphas = [precision * (sine * sine) for precision, sine in zip(each, sines, strict=True)]
+        betas = [precision - alpha for precision, alpha in zip(each, alphas, strict=True)]
+        logs, sizes = [0.0] * len(each), [0.0] * len(precisions)
+        for steps, shares in ((self._successes, alphas), (self._failures, betas)):
+            for step, times in steps:
+                logs = [log + times * log2(x + step) for log, x in zip(logs, shares, strict=True)]
+        for step, times in self._of_sizes:
+            sizes = [size + times * log2(x + step) for size, x in zip(sizes, precisions, strict=True)]
         found = []
-        for precision, width, logs in zip(
-            precisions, ranges, (self._logs_at_once if many else self._logs)(precisions, means), strict=True
-        ):
-            top = max(logs)
-            mass = math.fsum([weight * math.exp(log - top) for (_, weight), log in zip(_NODES, logs, strict=True)])
-            sizes = sum([times * math.log(precision + step) for step, times in self._of_sizes])
-            found.append(top - sizes + math.log(width * mass))
+        for place, (size, width) in enumerate(zip(sizes, widths, strict=True)):
+            row = logs[place * count : (place + 1) * count]
+            top = max(row)
+            mass = math.fsum([weight * 2.0 ** (log - top) for weight, log in zip(_WEIGHTS, row, strict=True)])
+            found.append((top - size) * _LN_2 + math.log(width * mass))
         return found
 
-    def _logs(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> Iterator[list[float]]:
-        """Yield the logarithms for each precision and its mean rates, but for what depends on sizes alone."""
-        log, won, lost = math.log, self._successes, self._failures
-        for precision, rates in zip(precisions, means, strict=True):
-            logs = []
-            for rate in rates:
-                alpha = precision * rate
-                beta, total = precision - alpha, 0.0
-                for step, times in won:
-                    total += times * log(alpha + step)
-                for step, times in lost:
-                    total += times * log(beta + step)
-                logs.append(total)
-            yield logs
-
-    def _logs_at_once(self, precisions: Sequence[float], means: Sequence[Sequence[float]]) -> list[list[float]]:
-        """Return the same by numpy, which is not worth loading for a few counts."""
+    def _logs_at_once(self, precisions: Sequence[float], lows: Sequence[float], widths: Sequence[float]) -> list[float]:
+        """Return the same by numpy; to load it takes as long as hundreds of small sums."""
         import numpy as np
 
-        rates = np.array(means)
+        places, weights = np.array(_NODES).T
+        sizes, ranges = np.array(precisions)[:, None], np.array(widths)[:, None]
+        rates = np.sin(np.array(lows)[:, None] + ranges * places) ** 2
         total = np.zeros(rates.shape)
-        for steps, shares in ((self._successes, rates), (self._failures, 1 - rates)):
+        for steps, shares in ((self._successes, sizes * rates), (self._failures, sizes * (1 - rates))):
             if steps:
                 more, times = np.array(steps, np.float64).T
-                total += np.log((np.array(precisions)[:, None] * shares)[:, :, None] + more) @ times
-        return [[float(log) for log in logs] for logs in total]
+                total += np.log(shares[:, :, None] + more) @ times
+        more, times = np.array(self._of_sizes, np.float64).T
+        top = total.max(axis=1)
+        mass = np.exp(total - top[:, None]) @ weights
+        found: list[float] = (top - np.log(sizes + more) @ times + np.log(ranges[:, 0] * mass)).tolist()
+        return found
 
 
 def _steps(counts: Counter[int]) -> list[tuple[int, int]]:
@@ -327,8 +334,13 @@ def _gauss_legendre(count: int) -> Iterator[tuple[float, float]]:
         yield (1 + x) / 2, 1 / ((1 - x * x) * slope * slope)
 
 
+# From here on numpy is worth loading. A file with few units has few groups with that many counts.
 _MANY_COUNTS = 24
+_MANY_UNITS = 1_500
+_MANY_COUNTS_OF_FEW = 300
+_LN_2 = math.log(2)
 _NODES = tuple(_gauss_legendre(12))
+_WEIGHTS = tuple(weight for _, weight in _NODES)
 _MOST_NARROWINGS = 6
 _NEGLIGIBLE = 1e-5
 _ENOUGH_ALIVE = 8
@@ -457,22 +469,35 @@ def _check_lengths(*columns: Sequence[float]) -> None:
 def _families(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> Families:
     """Return how often each pair of successes and size occurs."""
     _check_lengths(successes, sizes, *([] if times is None else [times]))
-    families: Families = Counter()
+    pairs = zip(successes, sizes, strict=True)
     if times is None:
-        families.update(zip(successes, sizes, strict=True))
+        families = Counter(pairs)
     else:
-        for s, m, occurring in zip(successes, sizes, times, strict=True):
+        families = Counter()
+        count = families.get
+        for pair, occurring in zip(pairs, times, strict=True):
+            families[pair] = count(pair, 0) + occurring
+        for occurring in set(times):
             check_counts(0, occurring)
-            families[s, m] += occurring
-    for s, m in families:
-        check_counts(s, m)
-    return Counter({(int(s), int(m)): occurring for (s, m), occurring in families.items() if m and occurring})
+    found: Families = Counter()
+    for pair, occurring in families.items():
+        s, m = pair
+        if type(s) is not int or type(m) is not int or not 0 <= s <= m:
+            check_counts(s, m)
+            pair = int(s), int(m)
+        if m and occurring:
+            found[pair] = occurring
+    return found
 
 
 def _totals(families: Families) -> tuple[int, int, int]:
     """Return the numbers of families, successes and units."""
-    total = sum(times * s for (s, _), times in families.items())
-    return families.total(), total, sum(times * m for (_, m), times in families.items())
+    count = total = n = 0
+    for (s, m), times in families.items():
+        count += times
+        total += times * s
+        n += times * m
+    return count, total, n
 
 
 def _standard_error(families: Families) -> float | None:
@@ -480,8 +505,10 @@ def _standard_error(families: Families) -> float | None:
     count, total, n = _totals(families)
     if count < 2:
         return None
+    if not 0 < total < n:
+        return 0.0
     # Over a common denominator the deviations are whole numbers: families that all agree give exactly 0.
-    squares = sum(times * (s * n - total * m) ** 2 for (s, m), times in families.items())
+    squares = sum([times * (s * n - total * m) ** 2 for (s, m), times in families.items()])
     return math.sqrt(count / (count - 1) * squares) / n**2
 
 

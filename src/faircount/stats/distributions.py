@@ -524,6 +524,7 @@ def two_sided_normal(z: float) -> float:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
+@lru_cache(maxsize=1024)
 def student_critical_value(level: float, degrees_of_freedom: float) -> float:
     """Return the two-sided critical value of Student's t; T²/(ν + T²) is Beta(1/2, ν/2) distributed."""
     check_level(level)
