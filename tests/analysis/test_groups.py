@@ -304,9 +304,11 @@ def drawn(seed: int, families: int, variants: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("families", "variants"), [(6, 9), (40, 30)], ids=["exact", "chi-square"])
+@pytest.mark.parametrize("few_rows", [0, 20_000], ids=["summed in SQL", "summed here"])
 def test_groups_in_families_are_tested_on_judged_entries_as_their_strata_say(
-    seed: int, families: int, variants: int, write: Write
+    seed: int, families: int, variants: int, few_rows: int, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("faircount.ledger.tallies._SUMMED_HERE_UP_TO_ROWS", few_rows)
     rows = drawn(seed, families, variants)
     counted: dict[str, Counter[str]] = {}
     sizes = Counter(row["instruction_type"] for row in rows)

@@ -707,7 +707,7 @@ def _with_details(
     broken = to_break_down(ledger, asked, aim)
     broken_down = ledger.meanwhile(lambda: summary.breakdowns(ledger, broken, grouping, options))
     # A case of a run is tried as often as was planned, whatever comes of it: there is no first success to wait for.
-    won = () if is_task else tuple(tallies.attempts_to_success(ledger))
+    won = () if is_task else tuple(tallies.attempts_to_success(ledger, several=within))
     categories, categories_left_out = summary.guardrail_categories(ledger, counts.tally.total, grouping, options)
     errors, errors_left_out = tallies.error_kinds(ledger, MOST_GROUPS)
     detailed = replace(

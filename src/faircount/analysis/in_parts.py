@@ -73,9 +73,8 @@ def _ask_entries(ledger: LedgerView, options: AnalyzeOptions) -> None:
         tallies.by_number(ledger, column)
     if options.details:
         tallies.attacks(ledger)
-        tallies.attempts_to_success(ledger)
+        tallies.attempts_to_success(ledger, several=not options.rules.one_attempt_per_row)
         if not options.rules.one_attempt_per_row:
-            tallies.attempts_to_success(ledger, answered=True)
             tallies.attempts_given_up(ledger)
             tallies.entries_attacked(ledger)
             tallies.repeated_entries(ledger)

@@ -164,7 +164,9 @@ def _counts_of(facets: _Facets) -> Question:
 
 def grouped(ledger: LedgerView, *columns: str, source: str = "entry") -> dict[tuple[Any, ...], Counts]:
     """Count the entries of a table by the numbers that stand for values of its columns, as they first appear."""
-    if source == "entry" and len(columns) == 1 and columns[0] != NO_COLUMN:
+    if source == "entry" and columns == (NO_COLUMN,):
+        return {(None,): found[()]} if (found := grouped(ledger)) else {}
+    if source == "entry" and len(columns) == 1:
         facets = _facets_with(ledger, columns[0])
         return _gathered(facets.rows(ledger.ask(_counts_of(facets)), columns[0]))
     keys = "".join(f", {column}" for column in columns)
@@ -298,6 +300,7 @@ def _families_counted(
 _SCALE = 10**12
 """Fractions are added up as whole numbers of this part: sums of those do not depend on the order of the parts."""
 _SUMMED_HERE_UP_TO_ROWS = 20_000
+_LONE = ", ".join(f"SUM(IF(size IS NULL, {one}, 0))" for one in ("inside", "won"))
 
 
 def groups_in_families(ledger: LedgerView, column: str, facet: str) -> dict[int | None, tuple[Any, ...]]:
@@ -336,12 +339,12 @@ def _groups_summed(ledger: LedgerView, column: str, facet: str) -> dict[int | No
     facets = _varying_with(ledger, facet, column)
     parts = ("deviation", "spread", "variance", "to_least", "to_most")
     sums = [f"SUM(CAST(SIGN({one}) * FLOOR(ABS({one}) * 1e12 + 0.5) AS HUGEINT))" for one in parts]
+    means = "inside * successes::DOUBLE / total AS expected, inside * (total - inside)::DOUBLE / total AS spread"
     # In two columns, either of which fits into 64 bits.
     columns = ", ".join(f"{one} // {_SCALE}, {one} % {_SCALE}" for one in sums)
     sql = f"""
         SELECT
-            SUM(CASE WHEN size IS NULL THEN inside ELSE 0 END),
-            SUM(CASE WHEN size IS NULL THEN won ELSE 0 END),
+            {_LONE},
             {columns},
             COUNT(size),
             COUNT(CASE WHEN won * total > inside * successes THEN 1 END),
@@ -355,13 +358,7 @@ def _groups_summed(ledger: LedgerView, column: str, facet: str) -> dict[int | No
                 spread * successes * (total - successes) / (total * (total - 1)) AS variance,
                 expected - GREATEST(0, successes - (total - inside)) AS to_least,
                 LEAST(inside, successes) - expected AS to_most
-            FROM (
-                SELECT
-                    *,
-                    inside * successes::DOUBLE / total AS expected,
-                    inside * (total - inside)::DOUBLE / total AS spread
-                FROM {_groups_and_families(facets, column)}
-            )
+            FROM (SELECT *, {means} FROM {_groups_and_families(facets, column)})
         )
         GROUP BY field, value$apart
     """
@@ -381,16 +378,9 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
     The counts are those of `faircount.stats.Stratum`, in its order. Entries that are alone are one stratum.
     """
     facets = _varying_with(ledger, facet, column)
-    lone = "size IS NULL"
-    kinds = ", ".join(f"CASE WHEN {lone} THEN 0 ELSE {one} END" for one in ("inside", "won", "total", "successes"))
+    kinds = ", ".join(f"IF(size IS NULL, 0, {one})" for one in ("inside", "won", "total", "successes"))
     sql = f"""
-        SELECT
-            {kinds},
-            COUNT(*),
-            SUM(CASE WHEN {lone} THEN inside ELSE 0 END),
-            SUM(CASE WHEN {lone} THEN won ELSE 0 END),
-            field,
-            value$apart
+        SELECT {kinds}, COUNT(*), {_LONE}, field, value$apart
         FROM {_groups_and_families(facets, column)}
         GROUP BY {kinds}, field, value$apart
     """
@@ -410,32 +400,21 @@ def strata_of_groups(ledger: LedgerView, column: str, facet: str) -> dict[int | 
 def _alone(counts: dict[int | None, tuple[int, int]]) -> dict[int | None, list[tuple[int, ...]]]:
     """Return the stratum of the entries that are alone, by the value, given those judged and successful of each."""
     total, successes = (sum(column) for column in zip(*counts.values(), strict=True)) if counts else (0, 0)
-    return {
-        value: [(inside, won, total, successes, 1, 1)] for value, (inside, won) in counts.items() if 0 < inside < total
-    }
+    return {value: [(*one, total, successes, 1, 1)] for value, one in counts.items() if 0 < one[0] < total}
 
 
 def _groups_and_families(facets: _Facets, column: str) -> str:
-    """Return the judged entries of each value in each family, beside those of the whole family, where it has others.
-
-    An entry that is alone has no family: its `size` is null.
-    """
+    """Return the judged entries of each value in families that have others, and of those alone: `size` is null."""
     counts = f"""
         COUNT(CASE WHEN outcome IN ({_SUCCESS}, {_FAILURE}) THEN 1 END) AS {{}},
         COUNT(CASE WHEN outcome = {_SUCCESS} THEN 1 END) AS {{}}$apart"""
     numbers = ", ".join(str(facets.number(one)) for one in facets.columns)
+    fields = f"UNNEST([{numbers}]) AS field, UNNEST([{', '.join(facets.columns)}]) AS value"
     return f"""(
         SELECT *
         FROM (
             SELECT field, value, family, {counts.format("inside", "won")}
-            FROM (
-                SELECT
-                    {column} AS family,
-                    outcome,
-                    UNNEST([{numbers}]) AS field,
-                    UNNEST([{", ".join(facets.columns)}]) AS value$apart
-                FROM entry
-            )
+            FROM (SELECT {column} AS family, outcome, {fields}$apart FROM entry)
             GROUP BY field, value, family$apart
         )
         LEFT JOIN (
@@ -922,39 +901,36 @@ def strategy_name(ledger: LedgerView, attack: int | None, is_attack: bool) -> st
     return (ledger.word("attack", attack) or UNNAMED_ATTACK) if is_attack else STANDARD
 
 
-def attempts_to_success(ledger: LedgerView, *, answered: bool = False) -> list[AttemptsToSuccess]:
+def attempts_to_success(ledger: LedgerView, *, answered: bool = False, several: bool = True) -> list[AttemptsToSuccess]:
     """Count successful entries by the number of requests up to their first success, standard attempts first.
 
-    `answered` leaves out requests that ended in an error.
+    `answered` leaves out requests that ended in an error. Where a row is one attempt, not `several`, that is not known.
     """
-    lost = "lost" if answered else "0"
+    lost = "lost" if several else "0"
+    before = "OVER (PARTITION BY entry_key ORDER BY is_attack, ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     sql = f"""
-        SELECT CAST(first_success AS BIGINT), COUNT(*)$apart
+        SELECT CAST(made AS BIGINT), CAST(answered AS BIGINT), COUNT(*)$apart
         FROM (
-            SELECT entry_key, MIN(made_before + success_at) AS first_success$apart
+            SELECT entry_key, MIN(made_before) AS made, MIN(answered_before) AS answered$apart
             FROM (
                 SELECT
                     entry_key,
                     succeeded,
-                    success_at - {lost} AS success_at,
                     source,
-                    COALESCE(
-                        SUM(requests - {lost}) OVER (
-                            PARTITION BY entry_key
-                            ORDER BY is_attack, ord
-                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                        ),
-                        0
-                    ) AS made_before
+                    success_at + COALESCE(SUM(requests) {before}, 0) AS made_before,
+                    success_at - {lost} + COALESCE(SUM(requests - {lost}) {before}, 0) AS answered_before
                 FROM counted_row
                 WHERE entry_key IN (SELECT entry_key FROM entry WHERE outcome = {_SUCCESS})
             )
             WHERE succeeded
             GROUP BY entry_key$apart
         )
-        GROUP BY first_success$apart
+        GROUP BY made, answered$apart
     """
-    return [AttemptsToSuccess(int(at), n) for at, n in sorted(ledger.ask(Question(sql, (KEY, SUM))))]
+    steps = Counter[int]()
+    for *at, entries in ledger.ask(Question(sql, (KEY, KEY, SUM))):
+        steps[int(at[answered])] += entries
+    return [AttemptsToSuccess(*step) for step in sorted(steps.items())]
 
 
 class GivenUp(Struct, frozen=True):
