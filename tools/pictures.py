@@ -1,7 +1,7 @@
 """Draws the pictures of the documentation into docs/pictures; a test fails when one is stale.
 
-Every figure in them is computed: by `faircount.stats`, or by analysing the sample that `faircount demo` makes. Bars are
-drawn by the module that draws those of a report. A file stands alone: it brings its own background and names every
+Every figure in them is computed: by `faircount.stats`, or by analysing the sample that `faircount demo` makes; how
+time grows is in a table of the page on speed. Bars are drawn by the module that draws those of a report. A file stands alone: it brings its own background and names every
 colour, and a style for dark surroundings names the others.
 
 Run: .venv/bin/python -m tools.pictures
@@ -13,7 +13,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil
+from math import ceil, log10
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -303,7 +303,7 @@ def _curve(steps: Sequence[WithinStep], promised: Sequence[float]) -> Markup:
     marks.append(_staircase(seen, left_of, stroke=BAR, width=3))
     marks.append(_staircase(promised, left_of, stroke=OVERALL, width=2, dashes="6 4"))
     ends = (
-        ("Kaplan-Meier,", "with its 95 % band", seen[-1], INK),
+        ("Kaplan-Meier,", "with its 95% band", seen[-1], INK),
         ("if all were", f"alike: {percent(promised[-1], 1)}", promised[-1], OVERALL),
     )
     for upper, lower, level, colour in ends:
@@ -324,7 +324,7 @@ def _grid_lines(right: float) -> Iterator[Markup]:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = _up(share)
         yield tag("line", x1=_PLOT_LEFT, x2=right, y1=y, y2=y, stroke=TRACK, stroke_width=1)
-        label = f"{100 * share:g} %"
+        label = f"{100 * share:g}%"
         yield tag("text", label, x=_PLOT_LEFT - 8, y=y + 4, text_anchor="end", font_size=11, fill=MUTED)
 
 
@@ -356,7 +356,7 @@ def operating_points() -> str:
     points = [curve.points[0] for curve in found.guardrails]
     recalls = " and ".join(percent(point.recall.value or 0.0) for point in points)
     return _picture(
-        "Two guardrails, and where each may stand",
+        "Two guardrails and their thresholds",
         (
             "ROC curves with bands that hold for all thresholds at once. With a false positive rate of at most 2%,",
             f"shown with {percent(found.level, 0)} confidence, they block {recalls} of the attacks.",
@@ -367,6 +367,58 @@ def operating_points() -> str:
     )
 
 
+SPEED = Path(__file__).parent.parent / "docs" / "reference" / "speed.md"
+_GROWTH_ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d.]+) \| [\d,]+ \|", re.MULTILINE)
+_FEWEST, _MOST = 3, 6
+"""The powers of ten of entries between which time is drawn; of seconds, from a tenth to a hundred."""
+
+
+def growth() -> str:
+    """The CPU time of commands by the number of entries, as the page on speed has it."""
+    times: dict[str, list[tuple[int, float]]] = {}
+    for command, entries, seconds in _GROWTH_ROW.findall(SPEED.read_text(encoding="utf-8")):
+        times.setdefault(command, []).append((int(entries.replace(",", "")), float(seconds)))
+    told = [f"{command}: {', '.join(f'{entries:,} {s:g} s' for entries, s in of)}" for command, of in times.items()]
+    return _picture(
+        "Time by the number of entries",
+        (
+            "CPU seconds of whole commands, both axes by powers of ten. A dashed line grows as fast as the entries.",
+            "The start of the program is in all of them, and most of the time of 1,000 entries.",
+        ),
+        together(*_growth_marks(times)),
+        _PLOT_TOP + _PLOT_HEIGHT + _PLOT_BOTTOM,
+        "; ".join(told) + ".",
+    )
+
+
+def _growth_marks(times: dict[str, list[tuple[int, float]]]) -> Iterator[Markup]:
+    width = _WIDTH - 2 * _MARGIN - _PLOT_LEFT - _RIGHT_OF_PLOT
+
+    def across(entries: float) -> float:
+        return _PLOT_LEFT + width * (log10(entries) - _FEWEST) / (_MOST - _FEWEST)
+
+    def up(seconds: float) -> float:
+        return _up((log10(seconds) + 1) / 3)
+
+    for seconds in (0.1, 1, 10, 100):
+        y = up(seconds)
+        yield tag("line", x1=_PLOT_LEFT, x2=_PLOT_LEFT + width, y1=y, y2=y, stroke=TRACK, stroke_width=1)
+        yield tag("text", f"{seconds:g} s", x=_PLOT_LEFT - 8, y=y + 4, text_anchor="end", font_size=11, fill=MUTED)
+    for power in range(_FEWEST, _MOST + 1):
+        yield _centred(f"{10**power:,}", across(10**power), _up(0) + 18, MUTED)
+    yield _centred("entries", _PLOT_LEFT + width / 2, _up(0) + 42, MUTED)
+    proportional = f"{across(10**4):.1f},{up(0.1):.1f} {across(10**6):.1f},{up(10):.1f}"
+    yield tag("polyline", points=proportional, fill="none", stroke=MUTED, stroke_width=1, stroke_dasharray="6 4")
+    lowest = _PLOT_TOP + _PLOT_HEIGHT + 16.0
+    for command, of in sorted(times.items(), key=lambda item: item[1][-1]):
+        points = " ".join(f"{across(entries):.1f},{up(seconds):.1f}" for entries, seconds in of)
+        yield tag("polyline", points=points, fill="none", stroke=BAR, stroke_width=2)
+        for entries, seconds in of:
+            yield tag("circle", cx=across(entries), cy=up(seconds), r=3, fill=BAR)
+        lowest = min(up(of[-1][1]) + 4, lowest - 16)
+        yield tag("text", command, x=across(of[-1][0]) + 8, y=lowest, font_size=12, fill=INK)
+
+
 PICTURES: dict[str, Callable[[], str]] = {
     "families.svg": families,
     "groups.svg": groups,
@@ -374,6 +426,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "success-within.svg": success_within,
     "power.svg": power,
     "operating-points.svg": operating_points,
+    "growth.svg": growth,
 }
 
 
