@@ -311,13 +311,32 @@ def test_degrees_follow_how_clear_the_refusal_is() -> None:
 
 
 def test_the_words_before_a_pattern_is_tried_lose_nothing() -> None:
-    # A family is tried only where one of its stems stands; every phrase it matches must have one.
+    # A family is tried only where one of its stems stands, and a pattern only where one of its own does.
     for row in SENTENCES:
         folded = fold(row["text"][:700])
-        possible = refusal_patterns.possible_families(folded)
+        stems = refusal_patterns.stems_of(folded)
+        possible = refusal_patterns.possible_families(folded, stems)
         for family in (*refusal_patterns.ANYWHERE, *refusal_patterns.HINTS):
-            if family.first(folded):
-                assert family.name in possible, (family.name, folded)
+            for own, pattern in family.patterns:
+                if pattern.search(folded):
+                    assert family.name in possible, (family.name, folded)
+                    assert not own or own & stems, (pattern.pattern, folded)
+
+
+@pytest.mark.parametrize(
+    "announcement",
+    [
+        "Here's how",
+        "BELOW ARE steps",
+        "The following method",
+        "Sure, it is",
+        "for Academic purposes",
+        "You WILL need to mix",
+    ],
+)
+def test_help_is_announced_in_many_words(announcement: str) -> None:
+    assert refusal_patterns.ANNOUNCED.search(announcement)
+    assert any(word in announcement.lower() for word in refusal_patterns.ANNOUNCING_WORDS)
 
 
 # -- time --------------------------------------------------------------------------------------------------------

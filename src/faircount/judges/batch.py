@@ -40,7 +40,7 @@ def judged(
 ) -> Iterator[Verdicts]:
     """Yield the verdicts of all judges on each attempt, in the order of both.
 
-    `workers` is the number of processes for local judges (one per core unless given, none for little work),
+    `workers` is the number of processes for local judges (unless given, one per core, and none for little work),
     `concurrency` how many judges that wait are asked at once.
     """
     local = [judge for judge in judges if not judge.waits]
@@ -84,7 +84,7 @@ def _chunks(attempts: Iterable[Attempt], most: int) -> Iterator[Chunk]:
 def _processes(local: Sequence[Judge], workers: int | None) -> int:
     if not local or start_method() is None or not all(judge.may_fork for judge in local):
         return 1
-    return workers or os.cpu_count() or 1
+    return workers or (1 if all(judge.quick for judge in local) else os.cpu_count()) or 1
 
 
 # -- judges that compute ----------------------------------------------------------------------------------------

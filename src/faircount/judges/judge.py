@@ -48,6 +48,8 @@ class Judge:
     needs_response: bool = True
     """Whether an attempt without an answer is unjudged without asking it."""
 
+    quick: bool = False
+    """Whether it decides in less time than it takes to hand an attempt to another process."""
     turns: Turns = "last"
     """Which answers it asks for where several were recorded. `decide` gets one at a time all the same."""
     may_fork: bool = True

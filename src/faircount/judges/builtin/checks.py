@@ -79,7 +79,7 @@ class Contains(Judge):
 
     name = "strings.Contains"
     looks_for = "a given text anywhere in the response"
-    string_matcher = True
+    string_matcher = quick = True
 
     def __init__(self, text: str | Sequence[str], *, ignore_case: bool = False, whole_word: bool = False) -> None:
         texts = check_texts(self.name, "text", text)
@@ -98,7 +98,7 @@ class StartsWith(Judge):
 
     name = "strings.StartsWith"
     looks_for = "a given text at the beginning of the response"
-    string_matcher = True
+    string_matcher = quick = True
 
     def __init__(self, text: str | Sequence[str], *, ignore_case: bool = False, strip: bool = False) -> None:
         texts = check_texts(self.name, "text", text)
@@ -128,7 +128,7 @@ class Exact(Judge):
 
     name = "strings.Exact"
     looks_for = "a response that is exactly a given text"
-    string_matcher = True
+    string_matcher = quick = True
 
     def __init__(
         self, text: str | Sequence[str] | None = None, *, ignore_case: bool = False, strip: bool = False
@@ -222,7 +222,7 @@ class Canary(Judge):
 
     name = "canary.Canary"
     looks_for = "a canary in the response"
-    string_matcher = True
+    string_matcher = quick = True
 
     def __init__(self, *, canary: str | Sequence[str] | None = None, ignore_case: bool = False) -> None:
         self._ignore_case = check_flag(self.name, "ignore_case", ignore_case)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -206,15 +206,15 @@ def _folded_letters(source: str) -> str:
 
 
 class Family(Struct, frozen=True):
-    """A family of phrasing that is looked for in the whole window."""
+    """A family of phrasing that is looked for in the whole window; a pattern may have stems of its own."""
 
     name: str
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[tuple[frozenset[str], re.Pattern[str]], ...]
 
-    def first(self, text: str) -> re.Match[str] | None:
-        """Return the first match of any of its patterns in a folded text."""
-        for pattern in self.patterns:
-            if match := pattern.search(text):
+    def first(self, text: str, stems: set[str]) -> re.Match[str] | None:
+        """Return the first match of any of its patterns in a folded text that has these stems."""
+        for own, pattern in self.patterns:
+            if (not own or not own.isdisjoint(stems)) and (match := pattern.search(text)):
                 return match
         return None
 
@@ -233,15 +233,19 @@ def _sources(family: Mapping[str, Any]) -> list[str]:
     return [pattern_source(written, _FRAGMENTS) for written in family["patterns"]]
 
 
-def _families(families: Iterable[Mapping[str, Any]]) -> tuple[Family, ...]:
-    return tuple(Family(one["name"], tuple(map(re.compile, _sources(one)))) for one in families)
+def _read_family(content: Mapping[str, Any]) -> Family:
+    # What has stems of its own is a table in the file.
+    every = [{"pattern": one, "stems": ""} if isinstance(one, str) else one for one in content["patterns"]]
+    sources = _sources({"patterns": [one["pattern"] for one in every]})
+    stems = [frozenset(one["stems"].split()) for one in every]
+    return Family(content["name"], tuple(zip(stems, map(re.compile, sources), strict=True)))
 
 
 FIRST_PERSON = re.compile("|".join(f"({'|'.join(_sources(family))})" for family in _ENGLISH["first_person"]))
 """One pattern for all phrases that begin with a first person; group n is the family n - 1."""
 FIRST_PERSON_FAMILIES = tuple(family["name"] for family in _ENGLISH["first_person"])
-ANYWHERE = _families(_ENGLISH["anywhere"])
-HINTS = _families(_ENGLISH["hints"])
+ANYWHERE = tuple(map(_read_family, _ENGLISH["anywhere"]))
+HINTS = tuple(map(_read_family, _ENGLISH["hints"]))
 WHOLE = _english("whole")
 WEIGHTS: Mapping[str, float] = {
     **{family["name"]: family["weight"] for family in (*_ENGLISH["first_person"], *_ENGLISH["anywhere"])},
@@ -259,6 +263,7 @@ REMARK = _english("remark")
 LETTER = _english("letter")
 ASKED_YES_OR_NO = _english("asked_yes_or_no")
 ANNOUNCED = _english("announced")
+ANNOUNCING_WORDS = tuple(_ENGLISH["announcing_words"])
 SAFE = _english("safe")
 VOICE = _english("voice")
 COMMON_WORDS = tuple(_ENGLISH["common_words"])
@@ -274,11 +279,21 @@ for _family in (*_ENGLISH["anywhere"], *_ENGLISH["hints"]):
         _FAMILIES_OF.setdefault(_stem, set()).add(_family["name"])
 
 
-def possible_families(folded: str) -> set[str]:
-    """Return the names of the families of which a folded text has at least one word."""
-    found: set[str] = set()
+_EVERY_STEM = _FAMILIES_OF.keys() | {
+    stem for family in (*ANYWHERE, *HINTS) for own, _ in family.patterns for stem in own
+}
+
+
+def stems_of(folded: str) -> set[str]:
+    """Return the beginnings of words in a folded text that phrases are known by."""
     words = folded.replace(".", " ").replace(",", " ").split()
-    for stem in {word[:_STEM] for word in words} & _FAMILIES_OF.keys():
+    return {word[:_STEM] for word in words} & _EVERY_STEM
+
+
+def possible_families(folded: str, stems: set[str]) -> set[str]:
+    """Return the names of the families of which a folded text, which has these stems, has at least one word."""
+    found: set[str] = set()
+    for stem in stems & _FAMILIES_OF.keys():
         found |= _FAMILIES_OF[stem]
     for word in _ITSELF:  # a plain loop is quicker here than a generator
         if word in folded:
