@@ -142,6 +142,7 @@ class RowSelector:
         self._place = place
         self._needles: list[_Needle] = []
         self._tests: list[Callable[[RawRow], bool]] = []
+        self._texts: list[tuple[_Needle, Callable[[RawRow], bool]]] = []
         if choice.category not in (None, CUSTOM):
             self._tests.append(_category_test(choice))
         if choice.query is not None:
@@ -155,6 +156,8 @@ class RowSelector:
             rows = needle.candidates(rows)
         for test in self._tests:
             rows = [row for row in rows if self._passes(test, row)]
+        for text, test in self._texts:
+            rows = text.rows_with(rows, test)
         return rows
 
     def _passes(self, test: Callable[[RawRow], bool], row: RawRow) -> bool:
@@ -165,14 +168,15 @@ class RowSelector:
 
     def _ask(self, query: Query, describe: Describe) -> None:
         needle = _needle_in(query.tree)
+        read, matches = values_reader(query.fields), query.matches
+        if needle is not None and isinstance(query.tree, Test) and not query.tree.path.steps:
+            # The query asks for nothing but a text anywhere in a row.
+            self._texts.append((needle, lambda row: matches(read(row))))
+            return
         if needle is not None:
             self._needles.append(needle)
-        read, matches = values_reader(query.fields), query.matches
         if query.computed:
             self._tests.append(lambda row: matches(read(row), describe(row)))
-        elif needle is not None and isinstance(query.tree, Test) and not query.tree.path.steps:
-            # The query asks for nothing but a text anywhere in a row.
-            self._tests.append(needle.or_else(lambda row: matches(read(row))))
         else:
             self._tests.append(lambda row: matches(read(row)))
 
@@ -180,11 +184,11 @@ class RowSelector:
         wanted = [] if search.regex else [condition for condition in search.conditions if not condition.inverted]
         found = [_needle(condition.text, ignore_case=search.ignore_case) for condition in wanted]
         needles = [needle for needle in found if needle is not None]
-        self._needles += needles
         read, matches = values_reader(search.fields), search.matches
         if len(search.conditions) == len(needles) == 1 and search.fields is None:
-            self._tests.append(needles[0].or_else(lambda row: matches(read(row))))
+            self._texts.append((needles[0], lambda row: matches(read(row))))
         else:
+            self._needles += needles
             self._tests.append(lambda row: matches(read(row)))
 
 
@@ -208,21 +212,27 @@ class _Needle(Struct, frozen=True):
         )
         return [rows[index] for index in sorted(places) if index >= 0]
 
-    def or_else(self, test: Callable[[RawRow], bool]) -> Callable[[RawRow], bool]:
-        """Return a test for the text anywhere in a row that looks at the long texts first, as they are written."""
-        wanted, lower = self.encoded, self.ignore_case
-        if not wanted.isascii():
-            return test
-
-        def found(row: RawRow) -> bool:
-            for text in (row.row.judge_args, row.row.response, row.row.input) if row.clean else ():
-                written = bytes(text).lower() if lower else bytes(text)
-                place = written.find(wanted)
-                # Behind a backslash, what was found may be a part of another character.
-                if place > 0 and written[0] == _QUOTE and written[place - 1] != _BACKSLASH and ESCAPE not in written:
-                    return True
-            return test(row)
-
+    def rows_with(self, rows: list[RawRow], test: Callable[[RawRow], bool]) -> list[RawRow]:
+        """Return the rows with the text in some value; where a look at the line leaves it open, the test decides."""
+        if not rows or not rows[0].clean:
+            return [row for row in self.candidates(rows) if test(row)]
+        buffer, last = rows[0].buffer, rows[-1].end
+        text = buffer.lower() if self.ignore_case else buffer
+        # Where a letter has several forms, a row may have the text though it is not found.
+        undecided = text is not buffer and not buffer.isascii()
+        escapes = _ESCAPE.search(buffer, rows[0].start, last) is not None
+        place, found = -1, []
+        for row in rows:
+            if place < row.start:
+                place = text.find(self.encoded, row.start, last)
+                place = last if place < 0 else place
+            if place < row.end and _in_long_text(row, place):
+                found.append(row)
+            elif undecided:
+                if self._may_be_in(row.line) and test(row):
+                    found.append(row)
+            elif (place < row.end or (escapes and buffer.find(ESCAPE, row.start, row.end) >= 0)) and test(row):
+                found.append(row)
         return found
 
     def _may_be_in(self, line: bytes) -> bool:
@@ -231,7 +241,20 @@ class _Needle(Struct, frozen=True):
         return self.text in line.decode().casefold() if self.ignore_case else self.encoded in line
 
 
-_QUOTE, _BACKSLASH = b'"\\'
+_BACKSLASH = ord("\\")
+
+
+def _in_long_text(row: RawRow, place: int) -> bool:
+    """Return whether what stands at a place of a line is surely in a long text of the row."""
+    buffer = row.buffer
+    quote = buffer.rfind(b'"', row.start, place)
+    # Behind a backslash, what was found may be a part of another character.
+    if quote < 0 or buffer[place - 1] == _BACKSLASH or buffer.find(ESCAPE, quote, place) >= 0:
+        return False
+    texts = (row.row.input, row.row.response, row.row.judge_args)
+    return any(place < quote + len(text) and buffer.startswith(text, quote, row.end) for text in texts)
+
+
 # Faster than to look for both characters at once: the first is found quickly.
 _ESCAPE = re.compile(rb"\\(?=u)")
 
@@ -275,6 +298,7 @@ def _needle_in(node: Node) -> _Needle | None:
 
 
 _PARTS_UNDER_WAY = 6
+_LINES_AT_ONCE = 64
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
@@ -409,7 +433,8 @@ class Extraction:
         numbers = count(1)
         for rows in self._entries_rows(origins, choice) if options.entries else self._rows(origins, choice):
             self.written += len(rows)
-            yield [piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)]
+            # One large piece is written faster than many small ones.
+            yield [b"".join([piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)])]
 
     def _folded(self, origins: Sequence[Origin]) -> EntriesOfRows:
         """Read the files once more, as they are analysed together, and return their entries."""
@@ -460,12 +485,22 @@ class Extraction:
         source = Source(path=origin.name, tool=reader.tool, reader=reader.name)
         size, max_line = Path(origin.path).stat().st_size, self.options.max_line
 
-        def from_file(splice: Splice, file: int) -> DatasetRow:
-            """Return a row that another process has found."""
-            line = os.pread(file, splice.end - splice.start, splice.start)
-            if len(line) < splice.end - splice.start:
-                raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
-            return spliced(splice, line)
+        def from_file(rows: Sequence[Splice | DatasetRow], file: int) -> Iterator[DatasetRow]:
+            """Yield rows that another process has found; lines that stand together are read together."""
+            start, lines = 0, memoryview(b"")
+            for place, row in enumerate(rows):
+                if len(row) == 2:
+                    yield row
+                    continue
+                begin, end = row[0], row[1]
+                if end > start + len(lines):
+                    start, last = begin, rows[min(place + _LINES_AT_ONCE, len(rows)) - 1]
+                    together = len(last) != 2 and last[1] - begin < _LINES_AT_ONCE * 2 * (end - begin)
+                    stop = last[1] if len(last) != 2 and together else end
+                    lines = memoryview(os.pread(file, stop - start, start))
+                    if len(lines) < stop - start:
+                        raise InputError(f"{origin.name}: was truncated while it was read; nothing is written")
+                yield spliced(row, lines[begin - start : end - start])
 
         ranges = (
             _SourceRange(origin, choice, max_line, start, min(start + RANGE_BYTES, size))
@@ -477,7 +512,7 @@ class Extraction:
                 source = joined_sources(source, read.source)
                 self.matched += len(read.rows)
                 self._progress(read.source.bytes)
-                yield [from_file(row, file.fileno()) if isinstance(row, Splice) else row for row in read.rows]
+                yield list(from_file(read.rows, file.fileno()))
         self._finish(source, notes)
 
     def _chosen(self, index: int, origin: Origin, choice: RowSelection) -> Iterator[list[RawRow]]:
