@@ -324,6 +324,7 @@ class Journal:
                 if not isinstance(error, Exception):
                     raise
                 return
+            group.lines.clear()  # the group itself stays until it is durable
             _notify(group.until_written)
             if group.must_last:
                 with self._guard:
