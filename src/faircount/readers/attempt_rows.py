@@ -223,7 +223,9 @@ class RowMaker:
             response_time=None if shown is None else shown.seconds,
         )
         last = attempts[-1].model if attempts else None
-        model = last or next((one.model for one in reversed(attempts) if one.model), None)
+        model = last or (
+            next((one.model for one in reversed(attempts) if one.model), None) if len(attempts) > 1 else None
+        )
         return self._made(
             line,
             row,
@@ -311,7 +313,7 @@ class RowMaker:
         else:
             found = judged(row, row.answer, self._options, self._notes, line)
         facets = self._labels(fields, line)
-        named = family(self._clean("long_id", long_id), *(facets.get(field) for field in FAMILY_FIELDS))
+        named = family(self._clean("long_id", long_id), *map(facets.get, FAMILY_FIELDS))
         attempts = history or ()
         counted, refusals = history_of(attempts, policy_blocks=self._options.policy_blocks)
         categories = [*some_categories(row.categories)] if row.categories else []
@@ -360,6 +362,8 @@ class RowMaker:
                 if type(value) is str and value.isascii():
                     if value:
                         labels[name] = value
+                    continue
+                if value is None:
                     continue
             else:
                 if name in KNOWN_FIELDS:

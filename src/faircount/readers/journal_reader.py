@@ -278,6 +278,8 @@ class _JournalLines:
         self._header = RunRecord()
         self._is_attack = self._stopped_early = False
         self._words: dict[str, str] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Of the metrics of cases: most cases have the same."""
 
     def add(self, block: Block) -> None:
         """Add a block of lines: all at once if every line is one record of a known kind, else line by line."""
@@ -395,7 +397,8 @@ class _JournalLines:
     def _describe(self, case: _KnownCase, record: _CaseLine) -> None:
         metrics, given = record.metrics or (), record.input or _NO_INPUT
         once = self._words.setdefault
-        case.metrics = tuple([once(name, name) for name in [str(one.name) for one in metrics]])
+        names = tuple([str(one.name) for one in metrics])
+        case.metrics = self._names.setdefault(names, names)
         if len(metrics) > 1:
             found = {str(one.name): threshold_of(one.parameters) for one in metrics}
             case.thresholds = {name: threshold for name, threshold in found.items() if threshold is not None}
@@ -412,11 +415,14 @@ class _JournalLines:
         if text != said:
             case.text = checksum(as_json(text))
         case.own_id, case.long_id = entry.get("id"), entry.get("long_id")
-        case.described = {
-            name: once(value, value) if type(value) is str else value
-            for name, value in entry.items()
-            if name not in _NO_FACETS and not (type(value) is str and value == said)
-        }
+        described = case.described = {}
+        for name, value in entry.items():
+            if name in _NO_FACETS:
+                continue
+            if type(value) is not str:
+                described[name] = value
+            elif value != said:
+                described[name] = once(value, value)
 
     def _once(self, word: str) -> str:
         """Return one text for all that are equal: fields of entries have the same values again and again."""
@@ -523,6 +529,10 @@ class _JournalLines:
 
     def _rows_of_entry(self, case: _KnownCase) -> Iterator[tuple[int, _KnownCase, bool | None]]:
         """Yield which rows an entry has, and on which lines; none if its turn has not come."""
+        if len(case.attempts) == 1 and case.failure is None:  # most entries of most runs
+            (only,) = case.attempts.values()
+            yield only.line, case, only.of_attack
+            return
         last = {one.of_attack: one.line for one in case.attempts.values()}
         standard, attack = last.get(False, 0), last.get(True, 0)
         if case.failure is not None and not attack:

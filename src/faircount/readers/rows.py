@@ -12,6 +12,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from struct import Struct as Packing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -187,12 +188,13 @@ def history_state(item: Refusable, *, refused: bool) -> tuple[int, str | None]:
 
 _ERROR = OUTCOME_NUMBER[Outcome.ERROR]
 _PLAIN = {success: (STATES[success, False, False], None) for success in (True, False, None)}
+_ONE_ANSWER = {success: HistoryCount(*plain, 1, 1) for success, plain in _PLAIN.items()}
 
 
 def history_of(items: Sequence[Refusable], *, policy_blocks: bool) -> tuple[list[HistoryCount], list[str]]:
     """Return what requests came to, counted by state and kind of error, and the patterns of the provider's refusals."""
     if len(items) == 1 and items[0].error is None and not items[0].guardrail:  # most rows of most files
-        return [HistoryCount(*_PLAIN[items[0].success], 1, 1)], []
+        return [_ONE_ANSWER[items[0].success]], []
     counted: dict[tuple[int, str | None], list[int]] = {}
     refusals: dict[str, None] = {}
     for position, item in enumerate(items, start=1):
@@ -230,11 +232,17 @@ class HasChecksums(Protocol):
     def error(self) -> str | None: ...
 
 
+_FOUR_NUMBERS = Packing("4q")
+
+
 def history_hash(response: int, requests: Sequence[HasChecksums]) -> int:
     """Return what stands for all that a row was answered; rows that differ in it are of different attempts.
 
     Verdicts are no part of it, nor which of the answers the row shows: judged again, an attempt is the same.
     """
+    if len(requests) == 1 and requests[0].error is None:  # most rows of most files
+        one = requests[0]
+        return checksum(_FOUR_NUMBERS.pack(0 if response == one.response else response, one.response, one.input, 0))
     answers = [one.response for one in requests]
     numbers = [0 if response in answers else response, *answers]
     for one in requests:
