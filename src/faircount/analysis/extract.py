@@ -298,7 +298,7 @@ def _needle_in(node: Node) -> _Needle | None:
 
 
 _PARTS_UNDER_WAY = 6
-_LINES_AT_ONCE = 64
+_LINES_AT_ONCE = 16
 
 
 # -- reading ----------------------------------------------------------------------------------------------------
@@ -433,8 +433,10 @@ class Extraction:
         numbers = count(1)
         for rows in self._entries_rows(origins, choice) if options.entries else self._rows(origins, choice):
             self.written += len(rows)
-            # One large piece is written faster than many small ones.
-            yield [b"".join([piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)])]
+            pieces = [piece for before, after in rows for piece in (before, b"%d" % next(numbers), after)]
+            # Fewer pieces are written faster; very large ones would take new memory each time.
+            step = 3 * _LINES_AT_ONCE
+            yield [b"".join(pieces[start : start + step]) for start in range(0, len(pieces), step)]
 
     def _folded(self, origins: Sequence[Origin]) -> EntriesOfRows:
         """Read the files once more, as they are analysed together, and return their entries."""

@@ -42,6 +42,7 @@ _COMPRESSED = (".gz", ".zst")
 _NOT_STRICT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _members_decoder = msgspec.json.Decoder(dict[str, Raw])
+_encode = msgspec.json.Encoder().encode
 _loose_decoder = json.JSONDecoder(parse_int=str)
 
 _EXACT = frozenset(
@@ -470,7 +471,10 @@ def _json(value: str | int) -> bytes:
     """Return a text or a whole number as JSON; lone surrogates are escaped, everything else is written as it is."""
     if isinstance(value, int):
         return b"%d" % value
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 _short_json = lru_cache(maxsize=256)(_json)
