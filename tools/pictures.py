@@ -1,8 +1,8 @@
 """Draws the pictures of the documentation into docs/pictures; a test fails when one is stale.
 
 Every figure in them is computed: by `faircount.stats`, or by analysing the sample that `faircount demo` makes; how
-time grows is in a table of the page on speed. Bars are drawn by the module that draws those of a report. A file stands alone: it brings its own background and names every
-colour, and a style for dark surroundings names the others.
+time grows is in a table of the page on speed. Bars are drawn by the module that draws those of a report. A file stands
+alone: it brings its own background and names every colour, and a style for dark surroundings names the others.
 
 Run: .venv/bin/python -m tools.pictures
 """

@@ -14,11 +14,11 @@ from array import array
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
+from msgspec.structs import astuple
 from xxhash import xxh3_64_intdigest
 
 from faircount.core.findings import Notes
@@ -76,23 +76,22 @@ _FLAGS: dict[object, int] = {True: 1, False: 0, None: _NEITHER, UNSET: _NEITHER}
 _PLAIN_STATES = {_FLAGS[decision]: STATES[decision, False, False] for decision in (True, False, None)}
 _MOST_ROWS_HAVE_NO = ("own_id", "result_origin", "source_file", "mark", "attack", "errored", "error_text", "error_kind")
 
-_main_of = attrgetter("id", "long_id", "success", "attempts", "response_time", "input", "response", *FACETS)
-_special_fields_of = attrgetter(
-    "attack_name",
-    "original_id",
-    "result_parent_id",
-    "attack_parent_id",
-    "result_origin",
-    "source_file",
-    "content",
-    "text",
-    "objective",
-    "error",
-    "guardrail",
-    "attempt_history",
-    "rejudged",
-)
-_NOTHING_SPECIAL = ("None", UNSET, UNSET, UNSET, None, None, EMPTY, EMPTY, EMPTY, None, UNSET, EMPTY, EMPTY)
+_NOTHING_SPECIAL: dict[str, object] = {
+    "attack_name": "None",
+    "original_id": UNSET,
+    "result_parent_id": UNSET,
+    "attack_parent_id": UNSET,
+    "result_origin": None,
+    "source_file": None,
+    "content": EMPTY,
+    "text": EMPTY,
+    "objective": EMPTY,
+    "error": None,
+    "guardrail": UNSET,
+    "attempt_history": EMPTY,
+    "rejudged": EMPTY,
+}
+"""What a plain standard attempt has in these fields."""
 _SHORT_TEXT = 1000
 """Longer ones are not remembered: a hostile file could fill the memory with them."""
 _ROWS_THAT_SHOW_THE_VERSION = 20
@@ -196,10 +195,12 @@ class RowLines:
         self.found.good += len(rows)
         for row in rows[:_ROWS_THAT_SHOW_THE_VERSION]:
             self._see_fields(row)
-        ids, long_ids, verdicts, requests, times, prompts, responses, *facets = zip(*map(_main_of, rows), strict=True)
-        labels = dict(zip(FACETS, facets, strict=True))
+        # To take all fields out of a row costs less than to take out the half that are wanted.
+        fields = dict(zip(Row.__struct_fields__, zip(*map(astuple, rows), strict=True), strict=False))
+        ids, times = fields["id"], fields["response_time"]
+        labels = {name: fields[name] for name in FACETS}
         columns = self._batch.attempts.columns
-        decisions = list(map(_FLAGS.__getitem__, verdicts))
+        decisions = list(map(_FLAGS.__getitem__, fields["success"]))
         # Lists are taken in at once, other iterables number by number.
         columns["line"].fromlist(list(numbers))
         columns["parent_id"].fromlist(plain_id_numbers(ids))
@@ -207,21 +208,20 @@ class RowLines:
         columns["truthy"].fromlist([decision == 1 for decision in decisions] if truthy is None else list(truthy))
         columns["state"].fromlist(list(map(_PLAIN_STATES.__getitem__, decisions)))
         columns["guardrail"].fromlist([_NEITHER] * len(rows))
-        columns["requests"].fromlist(list(requests))
+        columns["requests"].fromlist(list(fields["attempts"]))
         columns["response_time"].fromlist([_NOT_RECORDED if seconds is None else seconds for seconds in times])
-        checksums = list(map(xxh3_64_intdigest, responses))
+        checksums = list(map(xxh3_64_intdigest, fields["response"]))
         columns["answer"].fromlist([SHORT_ANSWERS.get(found, AnswerKind.TEXT) for found in checksums])
-        columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, prompts))).tobytes())
+        columns["text_hash"].frombytes(array("Q", list(map(xxh3_64_intdigest, fields["input"]))).tobytes())
         columns["response_hash"].frombytes(array("Q", checksums).tobytes())
         columns["objective_hash"].frombytes(bytes(8 * len(rows)))
-        columns["family"].frombytes(array("Q", _families(long_ids, labels)).tobytes())
+        columns["family"].frombytes(array("Q", _families(fields["long_id"], labels)).tobytes())
         for name in _MOST_ROWS_HAVE_NO:
             extend_with_zeros(columns[name], len(rows))
         if self._mark != RowMark.STANDARD:
             columns["mark"][before:] = array(columns["mark"].typecode, [self._mark] * len(rows))
-        for index, special in enumerate(map(_special_fields_of, rows)):
-            if special != _NOTHING_SPECIAL or self.options.guardrail_detected:
-                self._add_special(before + index, rows[index])
+        for index in range(len(rows)) if self.options.guardrail_detected else _special_rows(fields):
+            self._add_special(before + index, rows[index])
         for index, name in enumerate(ids, start=before):
             if not columns["parent_id"][index]:
                 columns["parent_id"][index] = self._id_number(name)
@@ -397,6 +397,13 @@ def _families(long_ids: Iterable[str | None], labels: Mapping[str, Sequence[str 
     """Return for each row a number that stands for its family, 0 for none."""
     named = map(family, long_ids, *(labels[field] for field in FAMILY_FIELDS))
     return [0 if name is None else xxh3_64_intdigest(name.encode()) for name in named]
+
+
+def _special_rows(fields: Mapping[str, tuple[Any, ...]]) -> list[int]:
+    """Return which rows are not plain standard attempts, by what their fields hold."""
+    usual = {name: one for name, one in _NOTHING_SPECIAL.items() if fields[name].count(one) < len(fields[name])}
+    plain = tuple(usual.values())
+    return [index for index, row in enumerate(zip(*map(fields.__getitem__, usual), strict=True)) if row != plain]
 
 
 def _has_plain_origin(row: Row) -> bool:
