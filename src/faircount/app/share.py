@@ -246,13 +246,15 @@ def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
     """Check an export: that its files are as they were written, and that its figures are those of the results."""
     place = Path(folder)
     manifest = _manifest(place)
+    if not paths:
+        raise UsageError("no result file given; name the files that the export was made from")
     differences = list(_changed_files(place, manifest.files))
     given, others = _sources_given([os.fspath(path) for path in paths], manifest)
     differences += others
     notes: list[str] = []
     byte_for_byte = manifest.faircount == __version__
     if None in given:
-        notes.append("figures were not recomputed: the files that they are about were not given")
+        notes.append("figures were not recomputed: not all result files of the export were given")
     else:
         if not byte_for_byte:
             notes.append(
@@ -322,7 +324,9 @@ def _sources_given(names: Sequence[str], manifest: Manifest) -> tuple[list[str |
         for source, file in zip(manifest.sources, given, strict=True)
         if file is None
     ]
-    return given, problems + [f"{visible(file)}: is not what the export was made of" for file in by_id.values()]
+    return given, problems + [
+        f"{visible(file)}: is not a file that the export was made from" for file in by_id.values()
+    ]
 
 
 def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], folder: Path) -> list[str]:

@@ -43,6 +43,7 @@ def secret_rows(seed: int) -> list[dict[str, object]]:
             )
         )
     rows.append(standard("failed", success=False, response="", error=f"{CANARY} error"))
+    rows.append(standard("e503", success=False, response="", error=f"HTTP 503 upstream timeout ({CANARY})"))
     return rows
 
 
@@ -119,6 +120,20 @@ def test_without_texts_no_byte_of_them_is_anywhere(redacted: Path, exported: Pat
     assert any(part.split()[0].encode() in path.read_bytes() for path in exported.rglob("*.html"))
 
 
+def test_without_texts_a_run_of_tests_keeps_what_its_metrics_said_to_itself(tmp_path: Path) -> None:
+    journal = ROOT / "tests" / "data" / "journals" / "tests.jsonl"
+    text = re.sub(r'("(?:reason|error|output|content)":)"[^"]+"', rf'\1"{CANARY}"', journal.read_text("utf-8"))
+    (tmp_path / "tests.jsonl").write_text(text, "utf-8")
+    export_view(tmp_path / "whole", tmp_path / "tests.jsonl")
+    export_view(tmp_path / "redacted", tmp_path / "tests.jsonl", redact=True)
+    holding = {
+        folder: [path for path in (tmp_path / folder / "figures").iterdir() if "umbrella vortex" in path.read_text()]
+        for folder in ("whole", "redacted")
+    }
+    assert holding["whole"] and not holding["redacted"]
+    assert not [path for path in (tmp_path / "redacted").rglob("*.html") if "umbrella" in path.read_text("utf-8")]
+
+
 def test_without_texts_every_figure_is_there(redacted: Path, results: Path, tmp_path: Path) -> None:
     whole = export_view(tmp_path / "whole", results / A, results / B)
     assert json.loads((redacted / "manifest.json").read_text())["figures"] == whole.figures
@@ -154,9 +169,9 @@ def test_what_was_changed_is_found(redacted: Path, results: Path, tmp_path: Path
     assert said == f"{page}: was changed after it was written"
 
     # Whoever renews the manifest as well does not get away with it: figures and pages are made again.
-    total = changed((document, '"total": 41', '"total": 42'))
+    total = changed((document, '"total": 42', '"total": 43'))
     assert f"{document}: was changed after it was written" in total
-    assert any(one.startswith(document) and "entries.total is 42, and should be 41" in one for one in total)
+    assert any(one.startswith(document) and "entries.total is 43, and should be 42" in one for one in total)
     other = changed(("manifest.json", '"command": "', '"command": "rm '))
     assert any("should be" in one for one in other)
 
@@ -177,6 +192,11 @@ def test_a_missing_and_an_added_file_are_found(redacted: Path, results: Path, tm
     found = verify(copy, results / A, results / B).differences
     assert "icon.svg: is missing" in found
     assert "more.html: is not part of the export" in found
+
+
+def test_verifying_needs_result_files(redacted: Path) -> None:
+    with pytest.raises(UsageError, match="no result file given"):
+        verify(redacted)
 
 
 def test_a_changed_result_file_is_found(redacted: Path, results: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from faircount.analysis.browse import EntryPreview
 from faircount.analysis.compare.model import FlipGroup
-from faircount.core.model import Finding
+from faircount.core.model import ErrorKind, FailedCase, Finding, Passage, Source
 
 LONGEST_NAME, MOST_WORDS = 40, 3
 """A value that is longer, or of more words, may be a sentence of a prompt."""
@@ -85,6 +85,14 @@ def _without_text(value: Struct) -> dict[str, Any]:
         return {"value": _WITHHELD}
     if isinstance(value, EntryPreview):
         return {"prompt": None, "response": None}
+    if isinstance(value, ErrorKind):
+        return {"example": _WITHHELD}
+    if isinstance(value, FailedCase):
+        return {name: _WITHHELD for name in ("measured", "error") if getattr(value, name) is not None}
+    if isinstance(value, Passage):
+        return {"text": None, "begin": 0, "end": 0}
+    if isinstance(value, Source) and value.target is not None and _may_be_text(value.target):
+        return {"target": _WITHHELD, "label": _WITHHELD}
     return {}
 
 
