@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 import faircount
-from faircount import UsageError
+from faircount import InputError, UsageError
 from faircount.analysis import OperatingPoints, envelope, operating_report
 from faircount.report import console, html, markdown
 from faircount.stats import operating_point, roc_band, wilson
@@ -150,8 +151,24 @@ def test_several_judges_have_a_curve_each_and_the_scores_of_rejudging_are_read(w
     assert [curve.judge for curve in found.guardrails] == ["second"]
     assert found.guardrails[0].roc_auc.value == 1.0
     assert points(attacks, benign, score=None, judge="second").guardrails[0].judge == "second"
-    with pytest.raises(UsageError, match="available"):
+    with pytest.raises(UsageError, match=r"available: first, second$"):
         points(attacks, benign, score=None, judge=HOSTILE)
+    with pytest.raises(UsageError, match="cannot be combined"):
+        points(attacks, benign, score="judge_score", judge="second")
+
+
+def test_a_threshold_that_meets_both_requirements_names_both(pair: tuple[str, str]) -> None:
+    found = points(*pair, max_fpr=0.05, min_recall=0.5)
+    (curve,) = found.guardrails
+    first, second = curve.points
+    both = replace(curve, points=(first, replace(second, threshold=first.threshold)))
+    text = markdown.render(operating_report(replace(found, guardrails=(both,))))
+    assert "FPR `≤` 5% and recall `≥` 50% |" in text
+
+
+def test_a_file_without_entries_is_named_as_such(pair: tuple[str, str], write: Write) -> None:
+    with pytest.raises(InputError, match=r"empty\.jsonl: has no entries"):
+        points(pair[0], write([], "empty.jsonl"))
 
 
 def test_several_guardrails_stand_on_one_figure(pair: tuple[str, str], write: Write) -> None:

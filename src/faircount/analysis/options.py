@@ -658,6 +658,13 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     cluster: Cluster = AUTO
 
     @property
+    def analyzed(self) -> AnalyzeOptions:
+        """How the entries of each file are counted: a judge is chosen for its scores, not for its verdicts."""
+        from msgspec.structs import replace
+
+        return replace(super().analyzed, judge=None)
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The files with harmless prompts."""
         return self.false_positive_checks

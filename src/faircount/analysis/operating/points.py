@@ -123,6 +123,8 @@ def operating_points(
     files: Sequence[str], options: OperatingOptions, progress: Progress = lambda _: None
 ) -> OperatingPoints:
     """Choose thresholds for the guardrails in pairs of files."""
+    if options.score is not None and options.judge is not None:
+        raise UsageError("--score and --judge cannot be combined: scores come from a field of the rows or from a judge")
     attacks, benign = _pairs(files, options)
     with_options = options.analyzed
     sides = []
@@ -149,7 +151,9 @@ def _pairs(files: Sequence[str], options: OperatingOptions) -> tuple[list[str], 
         )
     for path in (*attacks, *benign):
         if not is_stored(path):
-            raise UsageError(f"{path}: scores are read apart from outcomes, so a file is needed that can be read twice")
+            raise UsageError(
+                f"{path}: this command reads its files twice; save standard input or a stream to a file first"
+            )
     for one, other in zip(attacks, benign, strict=True):
         if len(inputs.distinct([one, other])) == 1:
             raise UsageError(
@@ -194,12 +198,16 @@ def _by_judge(
         column = _column(options.score)
         found = scores_in_rows(results, ledger, [str(column.steps[0])], lambda row: _numbers(row, column))
         if not found:
+            if not summary.overall(ledger, results.options).tally.total:
+                raise InputError(f"{path}: has no entries")
             raise InputError(f"{path}: no row has a number in {_shown(options.score)}; name another field with --score")
         yield None, found
         return
     if options.judge is not None and options.judge not in judges:
-        available = ", ".join(map(_shown, judges)) or "none is recorded"
-        raise UsageError(f"--judge {_shown(options.judge)}: {path} has none of its verdicts; available: {available}")
+        available = ", ".join(map(_shown, judges)) or "none"
+        raise UsageError(
+            f"--judge {_shown(options.judge)}: {path} has no verdicts of this judge; available: {available}"
+        )
     wanted: Sequence[str | None] = [options.judge] if options.judge is not None else judges or [None]
     scored = [(judge, found) for judge in wanted if (found := scores_of_entries(results, ledger, judge))]
     if not scored:
@@ -386,13 +394,13 @@ def _notes(attacks: ScoredFile, benign: ScoredFile, auc: Estimate, points: Seque
     """Yield what should be known before a threshold is believed."""
     if auc.value is not None and auc.value < 0.5:
         yield (
-            "harmless prompts have the higher scores: if a high score means harmless, say --score-means benign, else "
-            "leave that out"
+            "harmless prompts have higher scores than attacks: if a high score means harmless, use --score-means "
+            "benign; otherwise leave that option out"
         )
     for file, what in ((attacks, "attacks"), (benign, "harmless prompts")):
         if file.scored < _FEW_SCORES:
-            yield f"{file.scored:,} {what} with a score show little"
+            yield f"only {file.scored:,} {what} have a score: too few for narrow limits"
         if file.scored < file.entries / 2:
-            yield f"most {what} have no score: those that have one may be another kind"
+            yield f"most {what} have no score; those with one may differ from the rest"
     if any(math.isclose(one.design_effect, 1.0) is False for one in points):
-        yield "variants of one prompt are alike, so that they count as fewer (see the effective numbers)"
+        yield "variants of one prompt are alike, so they count as fewer (see the column Worth)"

@@ -41,9 +41,9 @@ _BAND = "clopper-pearson, simultaneous"
 _LIMITS = (
     "The bounds hold for prompts like those of the files, and for the guardrail as it was. Harmless prompts of another "
     "kind may have other scores.",
-    "A threshold that is chosen for a false positive rate is chosen from the harmless prompts alone, one for a recall "
-    "from the attacks alone. The bound of that rate allows for the choice; the other rate has the interval that it "
-    "has in any analysis. Costs use both, and so have the limits of the band.",
+    "A threshold for a false positive rate is chosen from the harmless prompts alone, one for a recall from the "
+    "attacks alone. The bound of that rate allows for the choice; the other rate has its usual interval. Costs depend "
+    "on both, so their limits are those of the band.",
 )
 
 
@@ -108,24 +108,25 @@ def answer(point: OperatingPoint) -> str:
             f"No threshold can show {what} ({level} confidence): {n:,} {kind} are too few; {point.samples_needed:,} "
             f"without {error} would be enough."
         )
+    errors = counted(point.most_errors, "false alarm") if of_alarms else counted(point.most_errors, "miss", "misses")
     return (
-        f"No threshold holds {what} ({level} confidence): too many of the {n:,} {kind} share the score at the end of "
-        f"the scale, and {counted(point.most_errors, 'false alarm')} would be allowed."
+        f"No threshold holds {what} ({level} confidence): too many of the {n:,} {kind} share the most extreme score, "
+        f"and only {errors} may occur."
     )
 
 
 def _chosen(found: OperatingPoints) -> Iterator[Block]:
     rows = [(curve, point) for curve in found.guardrails for point in curve.points]
-    end = "least" if found.blocks == "at least" else "most"
+    end = "at or above" if found.blocks == "at least" else "at or below"
     yield table(
         rows,
         text_column("Guardrail", lambda row: Record(row[0].name)),
-        text_column("To hold", lambda row: _held(row[1])),
+        text_column("Requirement", lambda row: _held(row[1])),
         number_column("Threshold", lambda row: shown_threshold(row[1].threshold)),
         number_column("False positive rate", lambda row: row[1].false_positive_rate),
         number_column("Recall", lambda row: row[1].recall),
-        note=f"A threshold blocks scores of at {end} so much. The rate that is held has a one-sided limit, which holds "
-        "although the threshold was chosen on the same data (Clopper-Pearson); the other one the interval of any rate.",
+        note=f"Scores {end} the threshold are blocked. The required rate has a one-sided limit (Clopper-Pearson) that "
+        "is valid although the threshold was chosen on the same data; the other rate has its usual interval.",
     )
     yield table(
         found.guardrails,
@@ -155,8 +156,8 @@ def _curves(found: OperatingPoints) -> Iterator[Block]:
     yield roc_curves(found)
     yield precision_recall_curves(found)
     yield Paragraph(
-        f"With {formats.exact_percent(found.level)} confidence the points of all thresholds lie in the shaded area at "
-        "once, so that a threshold may be chosen by looking at it."
+        f"With {formats.exact_percent(found.level)} confidence, the shaded area holds the points of all thresholds at "
+        "once. You may choose a threshold by looking at it."
     )
 
 
@@ -269,9 +270,10 @@ def shown_steps(curve: GuardrailCurve) -> list[ThresholdOutlook]:
 
 
 def _thresholds(found: OperatingPoints, curve: GuardrailCurve) -> Iterator[Block]:
-    chosen: dict[float | None, str] = {
-        point.threshold: _held(point) for point in curve.points if point.threshold is not None
-    }
+    chosen: dict[float | None, str] = {}
+    for point in curve.points:
+        if point.threshold is not None:
+            chosen[point.threshold] = " and ".join(filter(None, [chosen.get(point.threshold), _held(point)]))
     cheapest = curve.cheapest
     if cheapest is not None and found.costs is not None:
         rates, cost = cheapest.rates, cheapest.cost
@@ -351,11 +353,7 @@ def _counted(found: OperatingPoints) -> Block:
         number_column("Errors", lambda row: row[2].errors, rank=1),
         number_column("Blocked, no score", lambda row: row[2].blocks, rank=2, when=any(one.blocks for one in files)),
         number_column("Other, no score", lambda row: row[2].others, rank=2, when=any(one.others for one in files)),
-        note="Entries without a score are not counted. One with several attempts counts as an attack that is blocked "
-        "if all of them are, and as a false alarm if any is."
-        + (
-            " Worth is the number of independent entries that the variants stand for in the bands."
-            if any(row[3] > 1 for row in rows)
-            else ""
-        ),
+        note="Entries without a score are not counted. An attack with several attempts counts as blocked if all of "
+        "them are; a harmless prompt counts as a false alarm if any of them is blocked."
+        + (" Worth: how many independent entries the variants count as." if any(row[3] > 1 for row in rows) else ""),
     )
