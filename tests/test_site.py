@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -196,6 +197,25 @@ def test_the_site_shows_what_the_pages_show(built: Path) -> None:
         article = text.split("<article", 1)[1].split("</article>")[0]
         real = Counter(tag for tag, _ in Elements(article).found)
         assert {kind: real[kind] for kind in kinds} == {kind: wanted[kind] for kind in kinds}, page
+
+
+def test_tables_in_outputs_of_a_notebook_have_their_headers_above_their_columns(built: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"file://{built}/notebooks/results.html")
+        tables = page.eval_on_selector_all(
+            "article .output table.grid",
+            """tables => tables.map(table => [table.tHead.rows[0], table.tBodies[0].rows[0]].map(row =>
+                [...row.cells].map(cell => Math.round(cell.getBoundingClientRect().right))))""",
+        )
+        browser.close()
+    for heads, cells in some(tables):
+        assert heads == cells
 
 
 def test_commands_and_their_output_are_highlighted(built: Path) -> None:

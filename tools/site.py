@@ -27,6 +27,12 @@ STYLE = """\
 .md-typeset table:not([class]) td { word-break: normal; }
 .md-typeset .output { overflow-x: auto; }
 .md-typeset .output figure { display: block; width: auto; max-width: none; margin: 1em 0; text-align: left; }
+.md-typeset .output figcaption { max-width: none; margin: 0 0 .5em; text-align: left; font-style: normal; }
+.md-typeset .output li { margin-left: 0; }
+/* The theme has a class of this name for cards. */
+.md-typeset .output table.grid { display: table; }
+.md-typeset .output table.grid > thead { display: table-header-group; }
+.md-typeset .output table.grid > tbody { display: table-row-group; }
 .md-typeset .output .dataframe { border-collapse: collapse; border: 0; font-size: .64rem; }
 .md-typeset .output .dataframe :is(th, td) {
   padding: .3em .8em; border: 0; border-bottom: .05rem solid var(--md-default-fg-color--lightest); text-align: right;
