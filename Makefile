@@ -18,6 +18,7 @@ help: ## list these targets
 
 demo: $(VENV)/.run ## install Faircount in .venv and run the demo, offline once installed
 	$(BIN)/faircount demo
+	@echo 'To have the command faircount in this terminal: . $(VENV)/bin/activate'
 
 # A worker more than there are cores: some tests wait.
 test: $(VENV)/.dev ## run all tests but the slow ones and those of clusters

@@ -45,9 +45,13 @@ def test_every_command_of_the_tutorial_is_run_by_a_test(
     assert ran.code == 0 and ran.out.startswith("<!doctype html>")
 
 
-def test_the_step_of_the_tutorial_runs(tmp_path: Path) -> None:
+def test_the_workflow_of_the_tutorial_runs(tmp_path: Path) -> None:
     text = (DOCS / "start.md").read_text(encoding="utf-8")
-    ((step,),) = [yaml.safe_load(body) for body in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
+    (workflow,) = [yaml.load(body, yaml.BaseLoader) for body in re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)]
+    assert workflow.keys() == {"name", "on", "jobs"}
+    (gate,) = workflow["jobs"].values()
+    checkout, step = gate["steps"]
+    assert checkout == {"uses": "actions/checkout@v4"}
     assert step["uses"].endswith(f"/faircount@v{faircount.__version__}")
     workspace = tmp_path / "job"
     write_sample(workspace / "faircount-demo", seed=7)
