@@ -81,7 +81,11 @@ def _summary(thing: object) -> str:
     text = inspect.getdoc(thing) or ""
     clause = text.partition("\n")[0].removesuffix(".").partition("; ")[0]
     clause = clause.removeprefix("Return ").removeprefix("Estimate ")
-    return clause[:1].lower() + clause[1:] if clause[1:2].islower() or clause[1:2] == " " else clause
+    first, _, rest = clause.partition(" ")
+    # Names, such as DeLong's or J, keep their capitals.
+    if first != "A" and (not first[1:].islower() or first.endswith("'s")):
+        return clause
+    return f"{first.lower()} {rest}"
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ BATCH_BYTES = 64 * 1024 * 1024
 
 
 class AnalysisSet(Struct, frozen=True):
-    """The analyses that a request gave, the files that it named, and a sentence for each that gave none.
+    """The analyses of a request, the files that it named, and a sentence for each file that could not be analysed.
 
     `evidence` has the texts of entries to show, by the name of the analysis: those asked for, and the failed cases of
     a run of tests.

@@ -85,7 +85,7 @@ _READING_MESSAGES: dict[str, Callable[[int, str], str]] = {
             else ""
         )
     ),
-    "F039": lambda n, what: f"{counted(n, 'run')} that did not complete: {what or 'aborted, or still going'}",
+    "F039": lambda n, what: f"{counted(n, 'run')} that did not complete: {what or 'aborted, or still running'}",
     "F040": lambda n, what: (
         f"{counted(n, 'figure')} of the tool's own that differ from the records in the file, which count: {what}"
     ),

@@ -79,7 +79,7 @@ def as_report(
     details: bool = True,
     overview: bool = False,
 ) -> Report:
-    """Arrange analyses into one report, with figures if asked for, and with how it was made if that is known.
+    """Arrange analyses into one report, on request with figures and with how it was made.
 
     `evidence` has the texts to show, by the name of the analysis. Several analyses begin with a table of all of them;
     without `details`, that is all. An `overview` has the general figures alone.

@@ -75,7 +75,7 @@ _ROWS_BY = ("outcome", "file", *row_filter.NUMBERS)
 
 
 def open_results(*paths: str | os.PathLike[str], progress: Progress = lambda _: None, **keywords: Any) -> ResultSet:
-    """Return the results in files, folders and globs: read when first asked, and kept open. Use it as a context.
+    """Return the results in files, folders and globs: read at the first question, and kept open. A context manager.
 
     Options for reading: `definition`, `guardrail_success`, `policy_blocks`, `max_line`, `cache`, `aim`,
     `format`, `map` and `success_threshold`.
@@ -107,7 +107,7 @@ def files_of(paths: Sequence[str | os.PathLike[str]], options: AnalyzeOptions) -
 
 
 class ResultSet:
-    """The results in files, open to be asked. One question is answered at a time, whichever thread asks it."""
+    """The results in files, kept open for questions. It answers one question at a time, from any thread."""
 
     def __init__(self, files: Sequence[str], options: AnalyzeOptions, progress: Progress = lambda _: None) -> None:
         self.files = tuple(files)

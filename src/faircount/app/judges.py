@@ -190,7 +190,7 @@ def agree(
     """Measure how far judges and people agree beyond chance, and find the items on which they differ.
 
     Options are the fields of `LabelOptions`, `AgreeOptions`, `WorkOptions` and `Models`. With `every_case`, all items
-    that they disagree on are named. `notice` is called for judges that decided none of the items.
+    on which they disagree are named. `notice` is called for judges that decided none of the items.
     """
     from faircount.analysis.judges.agreement import measure_agreement
     from faircount.analysis.judges.predictions import read_predictions

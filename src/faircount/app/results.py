@@ -97,7 +97,7 @@ def compare(
 def operating_point(
     *paths: AnyPath, options: OperatingOptions | None = None, progress: Progress = ignore, **keywords: Any
 ) -> OperatingPoints:
-    """Choose the threshold of a guardrail that scores; options are the fields of `OperatingOptions`.
+    """Choose the threshold of a guardrail that gives scores; options are the fields of `OperatingOptions`.
 
     `false_positive_checks` names a file with harmless prompts for each file with attacks, in the same order.
     """
@@ -122,7 +122,7 @@ def show(
     progress: Progress = ignore,
     **keywords: Any,
 ) -> FoundEntries:
-    """Return everything that is recorded about the entries with an id; options are the fields of `ShowOptions`."""
+    """Return everything recorded about the entries with an id; options are the fields of `ShowOptions`."""
     from faircount.analysis.show import find_entries
 
     (asked,) = options_from(keywords, ShowOptions, given=options)
@@ -144,7 +144,7 @@ def gate(
     comparison: Comparison | None = None,
     ignore_errors: bool = False,
 ) -> tuple[GateResult, ...]:
-    """Judge conditions such as 'asr > 5%' on analyses and a comparison; a condition that holds is a failed gate.
+    """Evaluate conditions such as 'asr > 5%' on analyses and a comparison; a condition that holds is a failed gate.
 
     Unless errors and unjudged entries are ignored, a gate is decided only if both extremes (all, none succeeded) agree.
     """

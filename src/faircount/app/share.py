@@ -243,7 +243,7 @@ def _figures(value: Any, place: str = "") -> Iterator[tuple[str, int | float]]:
 
 
 def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
-    """Check an export: that its files are as they were written, and that its figures are those of the results."""
+    """Check that the files of an export are unchanged and that its figures follow from the results."""
     place = Path(folder)
     manifest = _manifest(place)
     if not paths:

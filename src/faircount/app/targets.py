@@ -38,7 +38,7 @@ _NO_ANSWER = "(the target's answer)"
 def try_target(
     target: str, prompt: str, *, options: TryTargetOptions | None = None, notice: Notice = ignore, **keywords: Any
 ) -> TargetTrial:
-    """Send one prompt to a target and return what came of it; options are the fields of `TryTargetOptions`."""
+    """Send one prompt to a target and return the result; options are the fields of `TryTargetOptions`."""
     (asked,) = options_from({"target": target, "prompt": prompt, **keywords}, TryTargetOptions, given=options)
     fields = _fields(asked.field)
     messages: list[dict[str, Any]] = [] if asked.system is None else [{"role": "system", "content": asked.system}]
@@ -84,7 +84,7 @@ async def _asked(target: Target, request: Request) -> tuple[Answer | None, Targe
 def try_attack(
     attack: str, prompt: str, *, options: Sequence[Options] = (), notice: Notice = ignore, **keywords: Any
 ) -> AttackTrial:
-    """Return what an attack sends for one prompt; it is sent to a `target`, if one is named.
+    """Return what an attack sends for one prompt; nothing is sent unless a `target` is named.
 
     Options are the fields of `TryAttackOptions` and `Models`.
     """

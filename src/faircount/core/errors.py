@@ -26,6 +26,6 @@ class UsageError(FaircountError):
 
 
 class InputError(FaircountError):
-    """The input cannot be used: missing, unreadable, or without one good line."""
+    """The input cannot be used: missing, unreadable, or without a good line."""
 
     exit_code = 3

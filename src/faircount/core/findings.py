@@ -76,7 +76,7 @@ REGISTER: dict[str, FindingKind] = {
     "F034": FindingKind(_W, "entries not tried yet"),
     "F035": FindingKind(_I, "prompts refused by the provider, counted as blocks"),
     "F036": FindingKind(_W, "benign checks pooled with attacks"),
-    "F037": FindingKind(_W, "an interval that few families carry"),
+    "F037": FindingKind(_W, "an interval based on few families"),
     "F038": FindingKind(_W, "entries paired by their ids or prompts alone"),
     "F039": FindingKind(_W, "a run that did not complete"),
     "F040": FindingKind(_W, "a tool's own counts that differ from its records"),

@@ -30,7 +30,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(enum.StrEnum):
-    """What became of an entry; exactly one of these."""
+    """How an entry ended; exactly one of these."""
 
     SUCCESS = "success"
     FAILURE = "failure"

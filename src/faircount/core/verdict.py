@@ -59,10 +59,10 @@ class Usage(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What one judge said of one attempt.
+    """What one judge said about one attempt.
 
     A `decision` of None means unjudged, never a pass; `error` has the reason. `score` is
-    between 0 and 1, more for more of a hit; None where a judge has no degrees. A metric's score is on its own scale.
+    between 0 and 1, higher for a clearer hit; None if the judge has no degrees. A metric's score is on its own scale.
     `usage` is what the verdict cost, `judge` who gave it and `at` when, in ISO 8601, where that is recorded.
     """
 

@@ -28,12 +28,12 @@ _LONGEST_ERROR = 300
 
 
 class Judge:
-    """What every judge is.
+    """Base class of all judges.
 
     A class of judges has a `name` in the form `module.Name`, a description of a hit (`looks_for`), and the `version` of
     its rules, which goes up with every change that could change a verdict. Its
     `__init__` takes parameters as keywords, each with a default where one makes sense, refuses wrong ones with
-    `UsageError`, and hands them to `super().__init__` as they are to be written down: plain data.
+    `UsageError`, and passes them to `super().__init__` as plain data, to be recorded.
     """
 
     name: ClassVar[str]

@@ -298,7 +298,7 @@ class EntryTable(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What was found out, once as sections for people and once as a document for programs."""
+    """A report: sections for people, and a document for programs."""
 
     sections: tuple[Section, ...]
     document: Any = field(default_factory=dict)

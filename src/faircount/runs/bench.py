@@ -135,7 +135,7 @@ def bench(
     listener: RunListener = SILENT,
     **keywords: Any,
 ) -> BenchState:
-    """Run every combination in a bench file, each into its own journal; what was begun before is resumed.
+    """Run every combination in a bench file, each with its own journal; existing runs are resumed.
 
     Options are the fields of `BenchOptions`: with `plan`, nothing is run.
     """

@@ -75,7 +75,7 @@ _PAUSES = 60.0
 
 
 class RunListener:
-    """Called with how runs go, and does nothing about it; subclass it to show something."""
+    """Receives the progress of runs and does nothing with it; subclass it to show something."""
 
     def notice(self, sentence: str) -> None:
         """Called with a message for the user that is not an error."""
@@ -441,7 +441,7 @@ def resume(
     listener: RunListener = SILENT,
     **keywords: Any,
 ) -> RunResult:
-    """Run what is missing in a journal, with the settings that the run was begun with, in the folder of that time.
+    """Run what is missing in a journal, with the settings and in the folder with which the run was started.
 
     Options are the fields of `ResumeOptions`: `resume("results/run_x.jsonl", retry_errors=True)`.
     """
@@ -569,7 +569,7 @@ def plan(
     listener: RunListener = SILENT,
     **keywords: Any,
 ) -> Plan:
-    """Return what a run would do and cost, by the same options as `run`; nothing is sent."""
+    """Return what a run would do and cost, with the same options as `run`; nothing is sent."""
     (asked,) = options_from({"paths": paths or None, **keywords}, RunOptions, given=options)
     context = setting_of(asked, asked.concurrency)
     named = _paths(asked)

@@ -38,11 +38,11 @@ _MOST_NEEDED = 2.0**53
 class OperatingPoint(Struct, frozen=True):
     """The threshold that holds a wanted rate with confidence, and what it does.
 
-    To hold a false positive rate it is the lowest that does, to hold a recall the highest. `threshold` is None where
-    no score of the data does. Then `most_errors`, the false alarms or the missed hits that may be seen, says why: None
-    where not even a threshold without an error would do, for which `samples_needed` passes or hits are necessary; else
-    passes have the highest scores of all. The rate that is held has its one-sided limit, which is that of the choice;
-    the other one has the interval of any rate of these entries, since the choice does not depend on its class.
+    For a false positive rate it is the lowest threshold that holds it, for a recall the highest. `threshold` is None
+    if no score of the data does. `most_errors` then says why: it is how many false alarms or misses may occur where too
+    many samples share the most extreme score, and None if even a threshold without an error would not do; that takes
+    `samples_needed` samples. The rate that is held has a one-sided limit, which allows for the choice; the other rate
+    has its usual interval, since the choice does not depend on its class.
     `design_effect` is by how much families make the samples of the held rate worth less.
     """
 
@@ -390,7 +390,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
 
 
 class Outlook(Struct, frozen=True):
-    """What a threshold means in traffic with so many attacks in it: a figure with limits for all thresholds at once."""
+    """A figure of a threshold in traffic with a given share of attacks, with limits for all thresholds at once."""
 
     value: float | None
     low: float | None

@@ -105,7 +105,7 @@ RESULTS = Noun(
         ),
         Command(
             "operating-point",
-            "choose the threshold of a guardrail that scores, with bounds that hold for the choice",
+            "choose the threshold of a guardrail that gives scores, with bounds that allow for the choice",
             "Choose the threshold of a guardrail or judge that gives scores, from a run over attacks and a run\n"
             "over harmless prompts, and show what every other threshold would do, and cost.",
             "faircount.app.cli.results:operating_point",

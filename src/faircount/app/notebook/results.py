@@ -80,7 +80,7 @@ def read(*paths: str | os.PathLike[str], **keywords: Any) -> Results:
 
 
 class Results:
-    """The rows of result files, or those among them for which queries hold. Make one with `faircount.read`."""
+    """The rows of result files, or those that match queries. Make one with `faircount.read`."""
 
     def __init__(self, files: tuple[str, ...], options: AnalyzeOptions, queries: tuple[Query, ...] = ()) -> None:
         self.files = files
