@@ -70,7 +70,8 @@ def test_the_page_has_the_numbers_of_the_library(client: Client, folder: Path) -
 
 def test_without_scores_the_page_says_what_to_name(client: Client) -> None:
     text = words(client.get("/operating-point").text)
-    assert "name the field of the rows that has one with --score FIELD" in text
+    assert "no judge gave a score; name the field of the rows that has one below" in text
+    assert "--score" not in text
 
 
 @pytest.mark.parametrize(

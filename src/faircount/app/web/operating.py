@@ -107,7 +107,7 @@ class OperatingPages:
                 try:
                     read.append((self._read(pair.run, options), self._read(pair.benign, options)))
                 except FaircountError as error:
-                    problems.append((pair.run.label, str(error)))
+                    problems.append((pair.run.label, _in_words_of_the_page(str(error))))
         found = None
         if read:
             try:
@@ -155,6 +155,11 @@ class OperatingPages:
             with self._lock:
                 self._scores[key] = known
         return known[1]
+
+
+def _in_words_of_the_page(problem: str) -> str:
+    """Return a message of the command with the field of the form in place of its option."""
+    return problem.replace(" with --score FIELD", " below").replace(" with --score", " below")
 
 
 def _asked(said: Mapping[str, str]) -> tuple[dict[str, str], OperatingOptions, str]:
