@@ -78,6 +78,7 @@ def test_tables_sort_and_rows_show_their_entries_in_a_browser(page: Path) -> Non
         assert names == sorted(names)
         table.get_by_role("button", name="Show the entries of de").click()
         listed = tab.locator(".behind-entries:not([hidden]) li").all_inner_texts()
+        assert tab.locator(".behind-entries:not([hidden]) p").inner_text().startswith(f"de: {len(listed)} entries")
         assert [one.split()[0] for one in listed] == [f"e{at}" for at in range(0, 20, 2)]
         assert tab.evaluate("window.ran") is None
         browser.close()

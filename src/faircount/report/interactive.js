@@ -87,7 +87,7 @@ function behind(article, entries) {
       }));
       const said = document.createElement("p");
       const left = entries.total - entries.ids.length;
-      said.textContent = `${found.length.toLocaleString("en-GB")} entries${left ? ` among the first ${entries.ids.length.toLocaleString("en-GB")}; ${left.toLocaleString("en-GB")} others are not in this file` : ""}.`;
+      said.textContent = `${value}: ${found.length.toLocaleString("en-GB")} entries${left ? ` among the first ${entries.ids.length.toLocaleString("en-GB")}; ${left.toLocaleString("en-GB")} others are not in this file` : ""}.`;
       list.setAttribute("aria-label", said.textContent);
       list.replaceChildren(said, lines);
       list.focus();

@@ -270,6 +270,21 @@ def test_lists_are_searched_filtered_and_sorted_from_the_disk(tab: Any, exported
     assert tab.harm == []
 
 
+def test_a_comparison_of_all_runs_can_be_read_from_the_disk(tab: Any, tmp_path: Path) -> None:
+    for number, name in enumerate("abc"):
+        rows = [standard(f"{at}", success=at % 6 < 2 * number, input=f"prompt {at}") for at in range(240)]
+        (tmp_path / f"results_bot-{name}_1790000000.jsonl").write_bytes(encode(rows))
+    export_view(tmp_path / "export", *sorted(tmp_path.glob("*.jsonl")))
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    tab.goto(f"file://{tmp_path}/export/compare.html")
+    kinds = tab.locator('[aria-label="Kinds of entries"] .chip')
+    assert kinds.count() > 1
+    # No word is broken: there are two, and at most two lines.
+    assert tab.locator("td.claim strong").first.evaluate("one => one.getClientRects().length") <= 2
+    assert tab.locator("thead .sort").first.evaluate("one => getComputedStyle(one).borderTopWidth") == "0px"
+    assert tab.harm == []
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_entries_do_nothing_in_an_export(tab: Any, exported: Path, width: int) -> None:
     tab.set_viewport_size({"width": width, "height": 800})

@@ -287,6 +287,8 @@ class Exporter:
                     tag, dropped = "", 1
                 else:
                     name = "g" if inside_svg else "span"
-                    tag, closing = f"<{name}>", f"</{name}>"
+                    # Without their frames, one could not see where the words of a chip end.
+                    shape = ' class="chip"' if 'class="chip"' in tag else ""
+                    tag, closing = f"<{name}{shape}>", f"</{name}>"
             parts.append("" if dropped else tag)
         return "".join([*parts, text[done:]])
