@@ -20,15 +20,15 @@ demo: $(VENV)/.run ## install Faircount in .venv and run the demo, offline once 
 	$(BIN)/faircount demo
 	@echo 'To have the command faircount in this terminal: . $(VENV)/bin/activate'
 
-# A worker more than there are cores: some tests wait.
-test: $(VENV)/.dev ## run all tests but the slow ones and those of clusters
+# One worker more than cores: some tests wait.
+test: $(VENV)/.dev ## run all tests except the slow and cluster ones
 	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') $(PYTEST_ARGS)
 
 # The coverage of the intervals, 100,000 damaged records, and 200 interrupts of each command.
 test-slow: $(VENV)/.dev ## run the slow tests: coverage, damage, interrupts; about half an hour
 	$(BIN)/python -m pytest -n auto -m slow $(PYTEST_ARGS)
 
-test-install: $(VENV)/.dev ## install the wheel with pip, pipx, uvx and every Python that is here; needs a package index
+test-install: $(VENV)/.dev ## install the wheel with pip, pipx, uvx and every Python found; needs a package index
 	$(BIN)/python -m pytest -m install tests/test_installing.py $(PYTEST_ARGS)
 
 test-cluster: cluster ## run the tests with a real Spark: needs Java 17 or newer; about 5 minutes
@@ -46,14 +46,14 @@ docs: $(DOCS)/.docs ## build the site of the documentation into site/; a broken 
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 	@echo "The site is in site/; to search it: python3 -m http.server --directory site"
 
-pictures: $(VENV)/.dev ## draw the pictures of the documentation again, and photograph the pages; needs Chromium
+pictures: $(VENV)/.dev ## redraw the pictures and screenshots of the documentation; needs Chromium
 	$(BIN)/python -m tools.pictures
 	$(BIN)/python -m tools.screenshots
 
 dist: $(VENV)/.dev ## build wheel and source distribution into dist/
 	$(BIN)/python -m hatchling build --clean
 
-bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel ## time Faircount beside spikee, and its intervals beside a plain bootstrap
+bench: $(VENV)/.dev $(PEERS)/.spikee $(REBEL)/.rebel ## measure speed, compared with spikee and a plain bootstrap
 	$(BIN)/python -m bench.analyze --alone 1000000
 	$(BIN)/python -m bench.intervals
 	$(BIN)/python -m bench.added_statistics
