@@ -84,7 +84,7 @@ cluster: $(CLUSTER)/.spark $(CONNECT)/.spark ## install Spark into .venv-cluster
 # Hashed lock files for our own environments; pyproject.toml keeps only lower bounds.
 lock: $(VENV)/.dev ## renew the lock files; pyproject.toml keeps only lower bounds
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra view --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra gz --extra view --extra xlsx --extra zst --output-file requirements/run.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev --output-file requirements/dev.lock pyproject.toml requirements/build.in
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra litellm --output-file requirements/litellm.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra spark --output-file requirements/cluster.lock pyproject.toml requirements/build.in requirements/cluster.in

@@ -61,6 +61,7 @@ HEAVY = (
     "rich",
     "xlsxwriter",
     "pyarrow",
+    "zlib_ng",
     "zstandard",
     "aiohttp",
     "asyncio",

@@ -17,7 +17,7 @@ _HEAD = """\
 # Licences
 
 Faircount is licensed under [Apache-2.0](../../LICENSE). An installation brings the packages below: those that it
-needs to run, those of the extras `view`, `xlsx` and `zst`, and in a checkout those that build it. Each licence is the
+needs to run, those of the extras `gz`, `view`, `xlsx` and `zst`, and in a checkout those that build it. Each licence is the
 one that the package itself states. `tools/licences.py` makes this page.
 
 | package | licence | needed for |
@@ -58,7 +58,7 @@ def purposes() -> dict[str, str]:
     wanted: dict[str, list[str]] = {"running": [], "building": ["hatchling", "editables"]}
     for requirement in metadata.requires("faircount") or []:
         extra = re.search(r"extra == ['\"](\w+)['\"]", requirement)
-        if extra is None or extra[1] in ("view", "xlsx", "zst"):
+        if extra is None or extra[1] in ("gz", "view", "xlsx", "zst"):
             wanted.setdefault(f"the extra `{extra[1]}`" if extra else "running", []).append(requirement)
     found: dict[str, str] = {}
     for purpose in sorted(wanted, key=lambda purpose: (purpose != "running", purpose == "building", purpose)):

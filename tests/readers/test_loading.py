@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,9 @@ def test_what_is_decompressed_is_read_by_several_processes(
         data = data[: len(data) // 2] + b"\xff" * 20 + data[len(data) // 2 + 20 :]
     path = tmp_path / "results_x.jsonl.gz"
     path.write_bytes(data)
-    alone = analysis_of(str(path), max_line=30_000)
+    with monkeypatch.context() as without:
+        without.setattr("faircount.io.streams._fastest_zlib", lambda: zlib)
+        alone = analysis_of(str(path), max_line=30_000)
     monkeypatch.setattr(loading, "COMPRESSED_PARALLEL_FROM_BYTES", 1)
     monkeypatch.setattr(loading, "PIECE_BYTES", 2000)
     in_parallel(monkeypatch, 300)

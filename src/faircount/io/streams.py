@@ -297,34 +297,44 @@ def _expand(stream: Stream, first: bytes, rest: Iterator[bytes]) -> Iterator[byt
     return map(stream.expanded, expand(stream, everything()))
 
 
+def _fastest_zlib() -> Any:
+    """Return zlib-ng where it is installed, which does the same in about half the time, else zlib."""
+    try:
+        from zlib_ng import zlib_ng
+    except ImportError:
+        return zlib
+    return zlib_ng
+
+
 def _gunzip(stream: Stream, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    member, begun = zlib.decompressobj(wbits=31), False
+    library = _fastest_zlib()
+    member, begun = library.decompressobj(wbits=31), False
     try:
         for chunk in chunks:
             data = chunk
             while data:
                 begun = True
-                yield from _inflate(member, data)
+                yield from _inflate(member, data, library.error)
                 data = b""
                 if member.eof:
                     data = member.unused_data.lstrip(b"\0")
-                    member, begun = zlib.decompressobj(wbits=31), False
-    except zlib.error as error:
+                    member, begun = library.decompressobj(wbits=31), False
+    except library.error as error:
         stream.truncated = f"the gzip stream is damaged ({error})"
     else:
         if begun:
             stream.truncated = "the gzip stream ends before its end mark"
 
 
-def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+def _inflate(member: Any, data: bytes, damage: type[Exception]) -> Iterator[bytes]:
     """Expand `data` in bounded pieces, until the member ends or wants more; before damage, all that came whole."""
     rest = data
     while True:
         before = member.copy()
         try:
             piece = member.decompress(rest, _EXPANDED_STEP)
-        except zlib.error:
-            yield from _salvage(before, rest)
+        except damage:
+            yield from _salvage(before, rest, damage)
             raise
         if not piece:
             return
@@ -334,14 +344,14 @@ def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
         rest = member.unconsumed_tail
 
 
-def _salvage(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+def _salvage(member: Any, data: bytes, damage: type[Exception]) -> Iterator[bytes]:
     """Expand what stands before damage, in ever smaller steps: a call that fails gives nothing of what it read."""
     for step in (4096, 64, 1):
         for start in range(0, len(data), step):
             before = member.copy()
             try:
                 yield member.decompress(data[start : start + step])
-            except zlib.error:
+            except damage:
                 member, data = before, data[start : start + step]
                 break
         else:
