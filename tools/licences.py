@@ -17,8 +17,8 @@ _HEAD = """\
 # Licences
 
 Faircount is licensed under [Apache-2.0](../../LICENSE). An installation brings the packages below: those that it
-needs to run, those of the extras `gz`, `view`, `xlsx` and `zst`, and in a checkout those that build it. Each licence is the
-one that the package itself states. `tools/licences.py` makes this page.
+needs to run, those of the extras `gz`, `view`, `xlsx` and `zst`, and in a checkout those that build it. Each licence
+is the one that the package itself states. `tools/licences.py` makes this page.
 
 | package | licence | needed for |
 |---|---|---|
