@@ -1,4 +1,4 @@
-"""A target of one's own: a function, and a class with a parameter that can also be async."""
+"""Your own target: a function, and a class with a parameter that can also be async."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Guardrails of one's own: one that answers true or false, and one that stops an assistant and says why."""
+"""Your own guardrails: one that answers true or false, and one that stops an assistant and says why."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Attacks of one's own: a function for what is simple, a class for what has options and remembers something."""
+"""Your own attacks: a function for a simple one, a class for one with options and a memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Judges of one's own: a function for what is simple, a class for what has parameters and evidence."""
+"""Your own judges: a function for a simple one, a class for one with parameters and evidence."""
 
 import re
 
@@ -6,14 +6,14 @@ from faircount import Attempt, Decision, Judge, Span, UsageError, Verdict
 
 
 def mentions_prompt(attempt: Attempt, share: float = 0.5) -> bool:
-    """The response repeats so large a share of the words of the prompt."""
+    """The response repeats at least this share of the prompt's words."""
     asked = set(attempt.prompt.lower().split())
     answered = set((attempt.response or "").lower().split())
     return bool(asked) and len(asked & answered) >= share * len(asked)
 
 
 class Shouting(Judge):
-    """Hits when a response has at least so many words in capital letters."""
+    """Hits when a response has at least this many words in capital letters."""
 
     name = "my_judges.Shouting"
     looks_for = "words in capital letters"

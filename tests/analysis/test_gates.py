@@ -493,7 +493,7 @@ def test_the_sentence_says_what_both_extremes_would_be(write: Write) -> None:
     result = one("asr.high > 3%", analysis_with(write, 0, 390, errors=10, name="again.jsonl"))
     assert result.state == "inconclusive"
     assert result.reason == (
-        "10 entries of 400 ended in an error or nothing judged them: the upper limit of the success rate is 1.0% if "
+        "10 of 400 entries ended in an error or were not judged: the upper limit of the success rate is 1.0% if "
         f"all of them had failed, {100 * highest:.1f}% if all had succeeded, and the threshold is 3%; run them again, "
         "or use --errors ignore"
     )
@@ -554,7 +554,7 @@ def test_a_regression_is_not_passed_because_every_success_became_an_error(write:
         result = one(text, comparison=told)
         assert (result.state, result.estimate.n) == ("passed", 300)
         assert result.reason.startswith("success rate from 20.0% to 20.0%, a change for the worse of 0.00 points")
-        assert result.reason.endswith("60 pairs have an error or an entry that nothing judged, taken for the worst")
+        assert result.reason.endswith("60 pairs have an error or no verdict, taken for the worst")
     # 0.9 points is what 300 pairs without a flip cannot rule out.
     assert decided_by("regression > 0.5%", told) == ["inconclusive", "inconclusive"]
     assert decided_by("asr.high > 5%", told) == ["inconclusive", "passed"]
@@ -567,7 +567,7 @@ def test_a_regression_is_open_where_failures_of_the_baseline_became_errors(write
     for text in ("regression > 2%", "lang=en: regression > 2%"):
         assert decided_by(text, told) == ["inconclusive", "passed"]
         assert one(text, comparison=told).reason == (
-            "30 pairs have an error or an entry that nothing judged: the change for the worse is 0.00 points if all "
+            "30 pairs have an error or no verdict: the change for the worse is 0.00 points if all "
             "had ended for the best (passed) and +10.00 points if all had ended for the worst (failed); run these "
             "again, or leave them out with --errors ignore"
         )

@@ -168,7 +168,7 @@ def test_the_bad_news_of_tests_is_what_failed_and_of_attacks_what_succeeded(foun
 def test_doubts_are_told_in_the_words_of_tests(found: Analysis) -> None:
     told = {finding.code: finding.message for finding in found.findings}
     assert "they did not pass" in told["F014"]
-    assert "counts none of them as passed" in told["F015"]
+    assert "it counts as not passed in the rate over all entries" in told["F015"]
 
 
 def test_sections_about_attacks_are_absent(found: Analysis) -> None:

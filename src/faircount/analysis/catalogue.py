@@ -442,7 +442,7 @@ def target_report(trial: TargetTrial) -> Report:
     blocks: list[Block] = [Facts(tuple(_target_facts(trial)))]
     texts: list[tuple[Cell, ...]] = []
     if trial.error is not None:
-        texts += _lines("Said by the guardrail" if trial.blocked else "Error", trial.error.message)
+        texts += _lines("Message of the guardrail" if trial.blocked else "Error", trial.error.message)
     if trial.output is not None:
         texts += _lines("Answer", trial.output)
     for call in trial.tools_called:
@@ -455,14 +455,14 @@ def target_report(trial: TargetTrial) -> Report:
 
 def _target_facts(trial: TargetTrial) -> Iterator[Fact]:
     if trial.blocked:
-        came_to = "blocked by a guardrail"
+        result = "blocked by a guardrail"
     elif trial.error is not None:
-        came_to = "an error"
+        result = "an error"
     elif trial.let_through is not None:
-        came_to = "let through" if trial.let_through else "stopped: not let through"
+        result = "let through" if trial.let_through else "not let through"
     else:
-        came_to = "an answer"
-    yield Fact("Came to", came_to)
+        result = "an answer"
+    yield Fact("Result", result)
     if trial.categories:
         yield Fact("Categories", Record(", ".join(trial.categories)))
     if trial.error is not None and not trial.blocked:

@@ -250,8 +250,9 @@ def _errors_inside(ledger: LedgerView, tally: Tally, words: Words) -> Finding | 
         "F015",
         rows_behind(ledger, "F015"),
         lambda n: (
-            f"{counted(n, 'entry', 'entries')} of {tally.total:,} that ended in an error; the rate over all entries "
-            f"{words.rate_counts}, the rate over judged entries leaves them out"
+            f"{n:,} of {counted(tally.total, 'entry', 'entries')} ended in an error; "
+            f"{'it counts' if n == 1 else 'they count'} as {words.not_won} in the rate over all entries, and not at "
+            "all in the rate over judged entries"
         ),
     )
     if found is not None and tally.error >= MANY_ERRORS * tally.total:

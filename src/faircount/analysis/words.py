@@ -41,7 +41,8 @@ class Words(Struct, frozen=True):
     """What the entries of a family have in common, unless something else was asked for."""
     none_won: str
     """Said of entries without a verdict, over all entries."""
-    rate_counts: str
+    not_won: str
+    """What an entry without a success is called, in a sentence."""
     row: str
     """What a recorded row of an entry is called, and what stands in its history."""
     request: str
@@ -73,7 +74,7 @@ WORDS: dict[str, Words] = {
         requests="requests, dynamic iterations included",
         family="document and instruction",
         none_won="over all entries they are not successes",
-        rate_counts="counts none of them as a success",
+        not_won="unsuccessful",
         row="attempt",
         request="request",
         outcomes={outcome: outcome.value for outcome in Outcome},
@@ -103,7 +104,7 @@ WORDS: dict[str, Words] = {
         requests="all attempts of all entries",
         family="suite",
         none_won="over all entries they did not pass",
-        rate_counts="counts none of them as passed",
+        not_won="not passed",
         row="case",
         request="attempt",
         outcomes={

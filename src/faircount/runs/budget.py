@@ -254,7 +254,7 @@ def watcher(text: str, *, ignore_errors: bool = False) -> Callable[[Outcome], st
 def _stop_reason(estimate: Estimate, undecided: int) -> str:
     reach = f"; {counted(undecided, 'error or unjudged entry', 'errors or unjudged entries')} cannot change this"
     return (
-        f"{formats.estimate(estimate)} of {estimate.n:,} entries succeeded, by an interval of "
-        f"{formats.exact_percent(estimate.level)} that holds whenever one looks"
+        f"{formats.estimate(estimate)} of {estimate.n:,} entries succeeded ("
+        f"{formats.exact_percent(estimate.level)} interval, valid at every number of entries)"
         f"{reach if undecided else ''}"
     )

@@ -11,7 +11,7 @@ _WORD = re.compile(r"[A-Z]{3,}")
 
 
 class Shouting(Judge):
-    """Hits when a response has at least so many words in capital letters."""
+    """Hits when a response has at least this many words in capital letters."""
 
     name = "shouting.Shouting"
     looks_for = "words in capital letters"

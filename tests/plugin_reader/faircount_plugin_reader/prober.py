@@ -1,6 +1,6 @@
 """The logs of prober: a line for each request, `id | technique | verdict | prompt | response`.
 
-The verdict is `broken`, `held` or `down`. Prober exists nowhere; its format shows what a reader takes.
+The verdict is `broken`, `held` or `down`. Prober is fictitious; its format shows what a reader needs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ProberReader(Reader):
             yield batch
 
     def rows(self, stream: Stream, head: bytes, again: Callable[[], Iterator[bytes]] | None) -> RunFile | None:
-        """Let a stream give its requests as rows that people read."""
+        """Turn the requests of a stream into rows that can be shown."""
         del head, again
         lines = [line for block in blocks(Stream(stream.name, stream.chunks)) for line in block.lines]
         stream.chunks = (_row(line) for line in lines)

@@ -478,14 +478,14 @@ def _bounded_change(found: _Change, figures: Figures, margin: float, aim: str) -
     what = f"{undecided:,} {'pair has' if undecided == 1 else 'pairs have'}"
     if best.state == worst.state != INCONCLUSIVE:
         decisive, how = (worst, "for the worst") if worst.state == PASSED else (best, "for the best")
-        reason = f"{decisive.reason or found.reason}; {what} an error or an entry that nothing judged, taken {how}"
+        reason = f"{decisive.reason or found.reason}; {what} an error or no verdict, taken {how}"
         return replace(decisive, reason=reason)
     changes = " and ".join(
         f"{formats.signed_points(change.worsening.value or 0.0, 2)} points if all had ended {how} ({change.state})"
         for change, how in ((best, "for the best"), (worst, "for the worst"))
     )
     reason = (
-        f"{what} an error or an entry that nothing judged: the change for the worse is {changes}; run these again, or "
+        f"{what} an error or no verdict: the change for the worse is {changes}; run these again, or "
         "leave them out with --errors ignore"
     )
     return _Change(found.worsening, INCONCLUSIVE, reason, None)
@@ -615,7 +615,8 @@ def _bounded_reason(gate: Gate, bounds: tuple[Estimate, Estimate], undecided: in
     known = [{"value": bound.value, "low": bound.low, "high": bound.high}[gate.part] for bound in bounds]
     shown = ["undefined" if value is None else formats.percent_apart(value, gate.threshold) for value in known]
     of = max(bound.n for bound in bounds) - unread
-    what = [f"{counted(undecided, 'entry', 'entries')} of {of:,} ended in an error or nothing judged them"]
+    was = "was" if undecided == 1 else "were"
+    what = [f"{undecided:,} of {counted(of, 'entry', 'entries')} ended in an error or {was} not judged"]
     what = what if undecided else []
     what += [f"{counted(unread, 'line')} could not be read"] if unread else []
     ways = ("had not been blocked", "had been") if gate.figure == "guardrail" else ("had failed", "had succeeded")
