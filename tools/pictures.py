@@ -9,6 +9,7 @@ Run: .venv/bin/python -m tools.pictures
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 import tempfile
@@ -22,11 +23,11 @@ from faircount import stats
 from faircount.analysis.operating.report import roc_curves
 from faircount.app import write_sample
 from faircount.core.model import Estimate, WithinStep
-from faircount.report.blocks import Bar, Bars
+from faircount.report.blocks import Bar, Bars, Difference, Differences
 from faircount.report.formats import estimate as in_figures
-from faircount.report.formats import methods, percent
+from faircount.report.formats import methods, percent, span
 from faircount.report.markup import Markup, tag, together
-from faircount.report.svg import BAR, FONT, INK, MUTED, OVERALL, TRACK, bars_svg, curves_svg
+from faircount.report.svg import BAR, FONT, INK, MUTED, OVERALL, TRACK, along, bars_svg, curves_svg, differences_svg
 from faircount.stats.proportion import DEFAULT_LEVEL, critical_value, score_limits
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
@@ -107,6 +108,12 @@ def _bars(title: str, captions: Sequence[str], bars: Sequence[Bar], overall: Est
     return _picture(title, captions, Markup("".join(_for_a_file(drawn))), int(drawn.attrib["height"]), description)
 
 
+def _crossing(share: str, height: int) -> Markup:
+    """Return a dashed line through all rows of a figure, at a share of its width."""
+    top, bottom = 30, height - 48
+    return tag("line", x1=share, x2=share, y1=top, y2=bottom, stroke=INK, stroke_width=1.5, stroke_dasharray="4 3")
+
+
 def _for_a_file(drawn: ElementTree.Element) -> Iterator[str]:
     for group in drawn.iter():
         for text in [child for child in group if child.get("class") == "fc-short"]:
@@ -119,6 +126,137 @@ def _for_a_file(drawn: ElementTree.Element) -> Iterator[str]:
 
 
 # --- the pictures ---------------------------------------------------------------------------------------------------
+
+
+def intervals() -> str:
+    """The same rate on ever more entries, and no success at all on few and on many."""
+    counts = ((1, 10), (10, 100), (100, 1000), (0, 20), (0, 300))
+    return _bars(
+        "More entries, narrower intervals",
+        ("The first three have the same rate. Without a success, the upper limit is what the entries show.",),
+        [Bar(f"{successes} of {entries:,} entries", stats.wilson(successes, entries)) for successes, entries in counts],
+    )
+
+
+GATE_PAIRS, GATE_MARGIN = 1000, 0.02
+GATE_FLIPS = ((45, 55), (55, 45), (75, 25))
+"""Entries that succeed only in the new run, and only in the old one."""
+_STATES = {"non_inferior": "passed", "not_shown": "inconclusive", "inferior": "failed"}
+
+
+def gates() -> str:
+    """Three changes of a success rate, and what a gate on regressions decides about each."""
+    tests = [stats.non_inferiority_paired(new, old, GATE_PAIRS, GATE_MARGIN) for new, old in GATE_FLIPS]
+    rows = [
+        Difference(f"{_STATES[test.verdict]}: {new} entries broken, {old} fixed", test.difference)
+        for test, (new, old) in zip(tests, GATE_FLIPS, strict=True)
+    ]
+    drawn = ElementTree.fromstring(differences_svg(Differences("Gates", tuple(rows), "better", "worse")))
+    height = int(drawn.attrib["height"])
+    end = span(test.difference for test in tests)
+    return _picture(
+        f"regression > {100 * GATE_MARGIN:g}%: the whole interval decides",
+        (
+            f"Change of the success rate of attacks in three releases, in points, on the same {GATE_PAIRS:,} entries.",
+            f"Dashed: the margin of {100 * GATE_MARGIN:g} points. The limits of a 90% interval are one-sided at 95%.",
+        ),
+        together(*map(Markup, _for_a_file(drawn)), _crossing(along(GATE_MARGIN / end + 1, 2), height)),
+        height,
+        drawn.findtext(f"{{{_SVG}}}desc") or "",
+    )
+
+
+def outcomes() -> str:
+    """The outcomes of the demo's entries, and what the two rates are shares of."""
+    with tempfile.TemporaryDirectory() as folder:
+        (sample,) = (path for path in write_sample(Path(folder), DEMO_SEED).plain if "bot-mid" in path.name)
+        found = faircount.analyze(str(sample)).analyses[0]
+    tally, rates = found.tally, found.rates
+    parts = [
+        ("success", tally.success, OVERALL),
+        ("failure", tally.failure, BAR),
+        ("error", tally.error, MUTED),
+        ("guardrail", tally.guardrail, INK),
+    ]
+    rows = [
+        (label, f"{tally.success} of {rate.n} entries: {in_figures(rate)}", [(n / tally.total, c) for _, n, c in among])
+        for label, rate, among in (
+            ("over all entries", rates.asr, parts),
+            ("over judged entries", rates.asr_judged, parts[:2]),
+        )
+    ]
+    return _rows(
+        "One outcome for each entry, and two rates",
+        (f"The {tally.total} entries of bot-mid in the demo. {methods([rates.asr])}.",),
+        rows,
+        [(f"{name}: {count}", colour) for name, count, colour in parts],
+    )
+
+
+COVERED = Path(__file__).parent.parent / "docs" / "concepts" / "coverage.csv"
+COVERAGE_SHOWN = (
+    ("One rate", "30, 1%", "Wilson", "Wald", "30 entries, true rate 1%"),
+    ("One rate", "100, 5%", "Wilson", "Wald", "100 entries, true rate 5%"),
+    ("Families of variants", "25 × 8, 20%, 0.3", "cluster Wilson", "Wilson", "25 families of 8 variants"),
+    ("Retries of the same entries", "30 × 10", "mean over entries", "all calls, Wald", "30 entries, ten attempts each"),
+)
+"""Table and situation in the record, our method, what people often use instead, and how the picture names it."""
+
+
+def coverage() -> str:
+    """How often a 95% interval contains the true rate: ours, and one that is often used instead."""
+    with COVERED.open(encoding="utf-8", newline="") as file:
+        recorded = {
+            (row["table"], row["situation"], row["method"]): float(row["figure"]) / 100
+            for row in csv.DictReader(file)
+            if row["part"] == "coverage"
+        }
+    rows = [
+        (f"{situation_name}: {method}", percent(share), [(share, colour)])
+        for table, situation, ours, instead, situation_name in COVERAGE_SHOWN
+        for method, colour in ((ours, BAR), (instead, OVERALL))
+        for share in (recorded[table, situation, method],)
+    ]
+    return _rows(
+        "How often a 95% interval contains the true rate",
+        ("From the record of all simulations. Dashed: 95%, what the intervals promise.",),
+        rows,
+        [("ours", BAR), ("often used instead", OVERALL)],
+        line=DEFAULT_LEVEL,
+    )
+
+
+_ROW, _KEY = 46, 150
+
+
+def _rows(
+    title: str,
+    captions: Sequence[str],
+    rows: Sequence[tuple[str, str, Sequence[tuple[float, str]]]],
+    keys: Sequence[tuple[str, str]],
+    line: float | None = None,
+) -> str:
+    """Return a picture of rows, each a label, figures and parts: shares of the width and their colours."""
+    width, keys_top = _WIDTH - 2 * _MARGIN, _ROW * len(rows) + 6
+    marks = []
+    for at, (label, figures, parts) in enumerate(rows):
+        top, left = _ROW * at, 0.0
+        marks.append(tag("text", label, x=0, y=top + 14))
+        marks.append(tag("text", figures, x="100%", y=top + 14, text_anchor="end"))
+        marks.append(tag("rect", x=0, y=top + 21, width="100%", height=14, fill=TRACK))
+        for share, colour in parts:
+            marks.append(tag("rect", x=left, y=top + 21, width=round(share * width, 1), height=14, fill=colour))
+            left = round(left + share * width, 1)
+        if line is not None:
+            across = {"x1": line * width, "x2": line * width, "y1": top + 18, "y2": top + 38}
+            marks.append(tag("line", **across, stroke=INK, stroke_width=1.5, stroke_dasharray="4 3"))
+    for at, (name, colour) in enumerate(keys):
+        marks.append(tag("rect", x=_KEY * at, y=keys_top + 3, width=12, height=12, fill=colour))
+        marks.append(tag("text", name, x=_KEY * at + 20, y=keys_top + 14, font_size=12, fill=MUTED))
+    told = "; ".join(f"{label}: {figures}" for label, figures, _ in rows)
+    names = ", ".join(name for name, _ in keys)
+    return _picture(title, captions, together(*marks), keys_top + 20, f"{told}. Colours: {names}.")
+
 
 PUBLISHED_FAMILIES = {
     "decode": (85, 136),
@@ -420,6 +558,10 @@ def _growth_marks(times: dict[str, list[tuple[int, float]]]) -> Iterator[Markup]
 
 
 PICTURES: dict[str, Callable[[], str]] = {
+    "intervals.svg": intervals,
+    "gates.svg": gates,
+    "outcomes.svg": outcomes,
+    "coverage.svg": coverage,
     "families.svg": families,
     "groups.svg": groups,
     "retries.svg": retries,
