@@ -32,11 +32,8 @@ VIEWS = {
     "view-entries.png": ("/run/{dynamic}/entries?f.outcome=success&where=lang+%3D+de", 760),
     "view-entry.png": ("/run/{dynamic}/entry/9", 900),
     "view-xray.png": ("/run/{hostile}/xray/1?part=response", 760),
-    "compare-runs.png": ("/?base={strong}", 660),
-    "compare-run.png": ("/run/{new}?base={strong}", 1190),
-    "compare-pairs.png": ("/run/{new}/entries?base={strong}&cell=only_b", 640),
+    "compare-run.png": ("/run/{new}?base={strong}", 1010),
     "compare-entry.png": ("/run/{new}/entry/5?base={strong}&cell=only_b", 700),
-    "compare-matrix.png": ("/compare?run={weak}&run={mid}&run={strong}&run={new}", 820),
 }
 """The picture, the address that it shows of `faircount view`, and its height in pixels."""
 
@@ -57,8 +54,6 @@ HIDDEN = (
 RUNS = {
     "dynamic": "bot-mid sample_dynamic",
     "hostile": "bot-odd",
-    "weak": "bot-weak",
-    "mid": "bot-mid sample",
     "strong": "bot-strong",
     "new": "bot-strong-next",
 }
@@ -104,9 +99,9 @@ def _photograph_views(folder: Path) -> None:
     _write_next_version(folder)
     for page in folder.glob("*.html"):
         page.unlink()
-    command = [sys.executable, "-m", "faircount", "view", str(folder), "--no-browser"]
+    command = [sys.executable, "-m", "faircount", "view", ".", "--no-browser"]
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server,
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server,
         sync_playwright() as started,
     ):
         assert server.stdout is not None
