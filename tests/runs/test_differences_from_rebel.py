@@ -248,7 +248,7 @@ def test_rebel_drops_a_case_that_is_tried_no_times(rebels: Callable[[str], dict[
 def test_cases_that_would_vanish_are_errors(put: Callable[[str], Path], cli: Cli, row: str, text: str) -> None:
     put(text)
     done = cli("run", "tests", "--target", "simulated")
-    (line,) = [line for line in part("Cases that vanish").splitlines() if line.startswith(f"| {row} |")]
+    (line,) = [line for line in part("Cases that disappear").splitlines() if line.startswith(f"| {row} |")]
     code, words = line.rpartition("| exit ")[2].removesuffix(" |").split(": ", 1)
     assert done.code == int(code)
     assert words in done.err
@@ -269,7 +269,7 @@ def test_two_cases_of_one_name_are_an_error(
     put(group("Scored()", 2), "test_one.py")
     put(group("Scored()", 3), "test_two.py")
     done = cli("run", "tests", "--target", "simulated")
-    heading = "Two cases of one name"
+    heading = "Two cases with the same name"
     has_row(heading, "entries", "1", f"none, exit {done.code}")
     has_row(heading, "its outputs", str(len(theirs["actual_outputs"])), "none")
     has_row(heading, "its `count`", str(theirs["retry_params"]["count"]), "none")
@@ -295,7 +295,7 @@ def test_two_groups_with_different_metrics_may_share_a_name(
     assert [case.get("declared_name") for case in report["test_cases"]] == [None] * 3 + names
     assert [len(case["actual_outputs"]) for case in report["test_cases"]] == [3] * 3 + [5] * 3
     entries = str(len(report["test_cases"]))
-    has_row("Two cases of one name", "two groups with different metrics, over a grid of three", "6 entries", entries)
+    has_row("Two cases with the same name", "two groups with different metrics, over a grid of three", "6 entries", entries)
     (path,) = (tmp_path / "results").glob("*.json")
     assert analysis_of(str(path), cache=False).tally.total == 6
     # The name that both had, or that of the test, still chooses both; the new one chooses one.
@@ -326,7 +326,7 @@ def test_rebel_itself_makes_as_many_entries_of_such_groups(tmp_path: Path) -> No
 def test_two_metrics_of_one_name_stay_two(rebels: Callable[[str], dict[str, Any]], ran: Run) -> None:
     (theirs,) = cases_called(rebels("small_workers1.json"), "test_11")
     (ours,) = ran(group("Scored(label='NAME'), Scored(label='NAME')", 2), ["0", "1"])["test_cases"]
-    heading = "Two metrics of one name"
+    heading = "Two metrics with the same name"
     has_row(heading, "outputs", *(str(len(case["actual_outputs"])) for case in (theirs, ours)))
     has_row(heading, "results", *(str(len(case["evaluation_results"])) for case in (theirs, ours)))
     names = " and ".join(f"`{metric['name']}`" for metric in ours["metrics"])
@@ -376,7 +376,7 @@ def test_filters_choose_what_they_name(
 def test_rebel_excludes_tags_that_are_parts_of_others(rebels: Callable[[str], dict[str, Any]]) -> None:
     left = [case["name"] for case in rebels("quirk_filters_exclude_basic.json")["test_cases"]]
     assert left == ["test_gamma_[]", "test_delta_[]"]
-    has_row("Choosing", "`--exclude-tags basic`", "the tag `bas`", "left out", "run")
+    has_row("Selection", "`--exclude-tags basic`", "the tag `bas`", "left out", "run")
 
 
 # -- exit codes -------------------------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ def test_tool_calls_are_matched_in_the_best_way(
     )
     theirs = greedy(expected, made)
     by_rebel = f"{theirs:.4f} {'passed' if theirs >= 0.5 else 'failed'}"
-    has_row("Calls of tools", *cells, by_rebel, f"{result.score:.4f} {EvaluationVerdict(result.verdict).value}")
+    has_row("Tool calls", *cells, by_rebel, f"{result.score:.4f} {EvaluationVerdict(result.verdict).value}")
 
 
 def test_the_f_score_keeps_claims_and_truths_apart() -> None:

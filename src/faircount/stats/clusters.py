@@ -175,7 +175,7 @@ def _floored_limits(p: float, seen: float, families: Families, level: float) -> 
 
 
 def correlation_floor(successes: Sequence[int], sizes: Sequence[int], times: Sequence[int] | None = None) -> float:
-    """Return the least design effect that is believed; 1 + (m̃ - 1)·E[ρ | data].
+    """Return the lower bound of the design effect; 1 + (m̃ - 1)·E[ρ | data].
 
     m̃ = Σm²/n is the size of the family of a typical unit, and 1 + (m̃ - 1)·ρ the design effect of families whose units
     have the correlation ρ (Kish 1965; for unequal sizes Eldridge, Ashby and Kerry 2006). E[ρ | data] is its posterior

@@ -103,7 +103,7 @@ def non_inferiority_by_limits(
 
 
 def with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
-    """Return a rate of n entries as one of `total`; the others add so many `successes`, or take so many away.
+    """Return a rate of n entries as one of `total`; the others add `successes`, or take them away if negative.
 
     With none and with all of the others, these are worst-case bounds: nobody knows how entries ended that have no
     outcome (Horowitz and Manski 2000). Cut to at most 1.
