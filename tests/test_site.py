@@ -5,14 +5,18 @@ The tests that build it need `.venv-docs`, which `make docs` makes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = build("--strict", "--site-dir", str(folder))
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
 
 
 class Elements(HTMLParser):
@@ -200,12 +216,7 @@ def test_the_site_shows_what_the_pages_show(built: Path) -> None:
 
 
 def test_tables_in_outputs_of_a_notebook_have_their_headers_above_their_columns(built: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"file://{built}/notebooks/results.html")
         tables = page.eval_on_selector_all(
@@ -213,9 +224,28 @@ def test_tables_in_outputs_of_a_notebook_have_their_headers_above_their_columns(
             """tables => tables.map(table => [table.tHead.rows[0], table.tBodies[0].rows[0]].map(row =>
                 [...row.cells].map(cell => Math.round(cell.getBoundingClientRect().right))))""",
         )
-        browser.close()
     for heads, cells in some(tables):
         assert heads == cells
+
+
+def test_the_search_finds_an_option_as_it_is_typed_in_a_terminal(built: Path) -> None:
+    handler = partial(SimpleHTTPRequestHandler, directory=str(built))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, chromium() as browser:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        page.fill(".md-search__input", "")
+        page.type(".md-search__input", "--judge-quality")
+        page.wait_for_selector(".md-search-result__item a[href*='trust.html']")
+        server.shutdown()
+
+
+def test_the_output_of_commands_fits_on_a_laptop(built: Path) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"file://{built}/guides/compare.html")
+        blocks = page.eval_on_selector_all("pre > code", "all => all.map(code => code.scrollWidth - code.clientWidth)")
+        assert max(blocks) == 0
 
 
 def test_commands_and_their_output_are_highlighted(built: Path) -> None:

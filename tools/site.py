@@ -25,6 +25,8 @@ STYLE = """\
 /* Tables of findings and options are wide: they have the room, and scroll inside the page. */
 .md-grid { max-width: 70rem; }
 .md-typeset table:not([class]) td { word-break: normal; }
+/* Output of commands is 100 columns wide; between two sidebars a laptop has less room. */
+@media (min-width: 76.25em) and (max-width: 87.5em) { .md-typeset pre > code { font-size: .58rem; } }
 .md-typeset .output { overflow-x: auto; }
 .md-typeset .output figure { display: block; width: auto; max-width: none; margin: 1em 0; text-align: left; }
 .md-typeset .output figcaption { max-width: none; margin: 0 0 .5em; text-align: left; font-style: normal; }
@@ -40,6 +42,14 @@ STYLE = """\
 .md-typeset pre.output > code {
   border-left: .2rem solid var(--md-default-fg-color--lightest); background: transparent;
 }
+"""
+
+SCRIPT = """\
+// The search leaves out words after a dash, but options of the command line begin with two: --fail-on.
+for (const kind of ["input", "keyup"]) document.addEventListener(kind, ({ target }) => {
+  const words = target.matches?.(".md-search__input") && target.value.replace(/(^|\\s)-+(?=\\w)/g, "$1");
+  if (words && words !== target.value) target.value = words;
+}, true);
 """
 
 _START = ("index.md", "start.md")
@@ -186,6 +196,7 @@ def on_files(files: Any, *, config: Any) -> Any:
     icon = ROOT / "src" / "faircount" / "app" / "web" / "static" / "icon.svg"
     files.append(File.generated(config, "assets/icon.svg", content=icon.read_bytes()))
     files.append(File.generated(config, "assets/site.css", content=STYLE))
+    files.append(File.generated(config, "assets/site.js", content=SCRIPT))
     return files
 
 
