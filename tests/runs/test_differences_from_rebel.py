@@ -295,7 +295,8 @@ def test_two_groups_with_different_metrics_may_share_a_name(
     assert [case.get("declared_name") for case in report["test_cases"]] == [None] * 3 + names
     assert [len(case["actual_outputs"]) for case in report["test_cases"]] == [3] * 3 + [5] * 3
     entries = str(len(report["test_cases"]))
-    has_row("Two cases with the same name", "two groups with different metrics, over a grid of three", "6 entries", entries)
+    row = "two groups with different metrics, over a grid of three"
+    has_row("Two cases with the same name", row, "6 entries", entries)
     (path,) = (tmp_path / "results").glob("*.json")
     assert analysis_of(str(path), cache=False).tally.total == 6
     # The name that both had, or that of the test, still chooses both; the new one chooses one.
