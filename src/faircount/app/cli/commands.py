@@ -361,8 +361,8 @@ OTHERS = (
     Command(
         "verify",
         "recompute every figure of an exported page from the result files",
-        "Check an export of the page: that its files are as they were written, that the result files are\n"
-        "those it names, and that every figure and page comes out the same again. Exit code 1 if not.",
+        "Check an export of the page: that its files are unchanged, that the result files are those it names,\n"
+        "and that recomputing every figure and page gives the same. The exit code is 1 if not.",
         "faircount.app.cli.view:verify",
         (_APP + "VerifyOptions",),
         ("faircount verify report/ 'results/results_*.jsonl'",),
