@@ -79,7 +79,7 @@ def as_report(
     details: bool = True,
     overview: bool = False,
 ) -> Report:
-    """Arrange analyses into one report, on request with figures and with how it was made.
+    """Arrange analyses into one report, if asked with charts (`figures`) and with how it was made (`made_with`).
 
     `evidence` has the texts to show, by the name of the analysis. Several analyses begin with a table of all of them;
     without `details`, that is all. An `overview` has the general figures alone.

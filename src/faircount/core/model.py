@@ -94,7 +94,7 @@ class ToolFigure(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A file that was read, and how its lines fared."""
+    """A file that was read, and counts of its lines."""
 
     path: str
     tool: str = ""

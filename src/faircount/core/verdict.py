@@ -12,10 +12,10 @@ from msgspec.structs import force_setattr
 
 
 class Decision(enum.StrEnum):
-    """A hit: the thing that the judge looks for is there. A pass: it is not.
+    """What a judge decided: a hit if the response contains what it looks for, a pass if not.
 
-    These are the only words for it in the program. Files have others, which their readers and writers translate: a hit
-    is a success of an attack, and a test that its metric passed.
+    The program uses only these words; readers and writers translate those of files. A hit is a successful attack, or a
+    test that the metric passed.
     """
 
     HIT = "hit"

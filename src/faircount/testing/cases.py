@@ -56,7 +56,7 @@ class Function(Data):
 
 
 class ToolCall(Data):
-    """A call of a tool; also made of `name` and `input_parameters`."""
+    """A call of a tool; can also be created from `name` and `input_parameters`."""
 
     id: str = ""
     type: str = "function"
@@ -276,7 +276,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # A StrEnum would be printed differently from REBEL's.
 class RetryAggregationStrategy(str, enum.Enum):  # noqa: UP042
-    """The ways to make one result of several attempts that have no number in their names."""
+    """The ways to combine several attempts into one result, except those with a number in their names."""
 
     MIN = "min"
     MAX = "max"
@@ -305,7 +305,7 @@ class RetryParams(Data):
 
 
 class ParameterGrid(Data):
-    """Parameters of the request, each with all the values that it takes in turn."""
+    """Parameters of the request, each with the values to try."""
 
     parameters: dict[str, list[Any]]
 
@@ -325,7 +325,7 @@ class ParameterGrid(Data):
 
 
 class TestGroup(Data):
-    """Metrics for the answers to a test, and how often it is tried for them."""
+    """Metrics for the answers to a test, and how often the test is tried."""
 
     __test__ = False  # it is no test of pytest's
 
@@ -352,7 +352,7 @@ def test_case(
     api_params: Mapping[str, Any] | None = None,
     param_grid: ParameterGrid | Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
-    """Declare a test: what is asked. The function yields the groups of metrics, or returns them."""
+    """Declare a test by what it sends; the decorated function yields or returns the groups of metrics."""
     asked = AssistantInput(messages=list(messages), api_params=dict(api_params or {}))  # type: ignore[arg-type]
     own_tags = _tags(tags, "test_case")
     expected = AssistantOutput() if expected_output is None else expected_output

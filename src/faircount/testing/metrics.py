@@ -78,10 +78,10 @@ def evaluation_verdict(value: Any) -> EvaluationVerdict:
 
 
 class Metric(Declared, abc.ABC):
-    """What all metrics are: a class with `measure`, and fields that its annotations declare.
+    """Base class of all metrics: `measure` judges an answer, and annotations declare the fields.
 
     Fields are given by keyword, as in `LetterCount(letter="r")`; defaults are set in the class, and a mutable
-    one, such as a list, is copied for every metric. A class may have an `__init__` of its own instead. `measure` may
+    one, such as a list, is copied for every metric. A class may have its own `__init__` instead. `measure` may
     be a coroutine function.
     """
 
@@ -172,7 +172,7 @@ class JudgeMetric(Metric):
     """Measures by a judge: an expression as on the command line, or a judge.
 
     An answer passes if the judge finds what it looks for (`passes_on="hit"`), or if it does not ("pass"). The score
-    is the judge's, turned round for "pass"; a judge without scores gives 1 or 0. What it cannot decide is an error.
+    is the judge's, or 1 minus it for "pass"; a judge without scores gives 1 or 0. An undecided judge is an error.
     """
 
     def __init__(self, judge: str | Judge, passes_on: str = "hit", name: str | None = None) -> None:
@@ -243,7 +243,7 @@ _ROUNDING = 1e-9
 
 
 class ToolCallDistance(Declared, abc.ABC):
-    """How like two calls are; REBEL's name, although more is liker."""
+    """How similar two calls are; despite REBEL's name, a higher value means more similar."""
 
     @abc.abstractmethod
     def measure(self, first_call: ToolCall, second_call: ToolCall) -> float:
@@ -272,8 +272,8 @@ class Encoder(Declared, abc.ABC):
 class CosineSimilarityToolCallDistance(ToolCallDistance):
     """Compares calls of the same function argument by argument, by the angle between the encoded texts.
 
-    An argument that only one call has counts 0. `aggregation_method` makes one number of all arguments: mean, min or
-    max. An encoder that fails is an error of the metric; REBEL then compares the texts without saying so.
+    An argument that only one call has counts as 0. `aggregation_method` combines the arguments into one number: mean,
+    min or max. An encoder that fails is an error of the metric; REBEL then silently compares the texts.
     """
 
     encoder: Any
@@ -316,10 +316,10 @@ def _text(value: object) -> str:
 
 
 class ToolCallsAccuracy(Metric):
-    """Passes if the calls of tools are those expected, to the share `threshold` at least.
+    """Passes if the tool calls are those expected: if their score is at least `threshold`.
 
-    No calls expected and none made is 1; with `strict_mode`, a different number of calls is 0; else the likeness of the
-    calls that go together, added up and divided by the longer of both lists.
+    Without expected and made calls the score is 1; with `strict_mode`, a different number of calls scores 0. Otherwise
+    it is the sum of the similarities of paired calls, divided by the length of the longer list.
     """
 
     distance: ToolCallDistance = field(default_factory=ExactMatchToolCallDistance)
@@ -403,15 +403,15 @@ class TestInfo(Data):
 
 
 class TestCase(TestInfo):
-    """A test case with its metrics, as the report describes them: REBEL's reports have an empty dictionary for each."""
+    """A test case with its metrics, as the report describes them; in REBEL's reports a metric is an empty dictionary."""
 
     metrics: list[Any]
 
 
 class TestCaseEvaluated(TestCase):
-    """A test case with its answers, what each metric said of each, and the result over all of them.
+    """A test case with its answers, the result of each metric for each answer, and the overall result.
 
-    A score that the report does not have is NaN.
+    A score that is missing in the report is NaN.
     """
 
     actual_outputs: list[AssistantOutput]

@@ -36,11 +36,10 @@ _environment = threading.Lock()
 
 
 class OpenAIClientWrapper:
-    """A model behind an OpenAI-compatible server, named by a dictionary.
+    """A model behind an OpenAI-compatible server, configured by a dictionary.
 
-    `model` is needed. `base_url` is OpenAI's unless it is given, and the key is in `api_key` or in the environment
-    variable `api_key_env` (OPENAI_API_KEY unless given). `temperature`, `max_tokens` and `timeout` are sent or kept
-    where they are given.
+    `model` is required. `base_url` is OpenAI's by default, and the key is in `api_key` or in the environment variable
+    `api_key_env` (OPENAI_API_KEY by default). `temperature`, `max_tokens` and `timeout` are optional.
     """
 
     def __init__(self, config: Mapping[str, Any], *, owner: str = "OpenAIClientWrapper") -> None:
@@ -155,7 +154,7 @@ _JSON = "Answer with one JSON object and nothing else: %s."
 
 
 class ContextualFScoreTemplate(Declared, abc.ABC):
-    """The questions that a model is asked, where they are to be others than ours; each method returns a prompt."""
+    """Your own questions to the model, instead of ours; each method returns a prompt."""
 
     @abc.abstractmethod
     def generate_claims(self, actual_output: str) -> str:
@@ -175,7 +174,7 @@ class ContextualFScoreTemplate(Declared, abc.ABC):
 
 
 class ContextualFScore(Metric):
-    """Passes if the answer covers its context and adds nothing to it: the F-score is `threshold` at least.
+    """Passes if the answer covers its context and adds nothing to it: if the F-score is at least `threshold`.
 
     With a `template` its four questions are asked, and counted as REBEL does (`definition="rebel"`). Without one, the
     judge `contextual-f-score` asks, and `definition` chooses how it counts; "statements" keeps claims and truths apart.
@@ -305,7 +304,7 @@ _VERDICTS: Form[Any] = Form(
 
 
 class OpenAIClientLLM(DeepEvalModel):
-    """A model for DeepEval's metrics, named by a dictionary as that of `OpenAIClientWrapper` is."""
+    """A model for DeepEval's metrics, configured by a dictionary like that of `OpenAIClientWrapper`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._wrapper = OpenAIClientWrapper(config, owner="OpenAIClientLLM")
@@ -324,7 +323,7 @@ class OpenAIClientLLM(DeepEvalModel):
 
 
 class DeepevalMetric(Metric):
-    """The base of metrics that measure by one of DeepEval's, which `get_deepeval_metric` makes for each answer."""
+    """Base class of metrics that wrap one of DeepEval's, which `get_deepeval_metric` creates for each answer."""
 
     judge_llm: OpenAIClientLLM
 

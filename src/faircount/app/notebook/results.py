@@ -226,7 +226,7 @@ def _warn(message: str) -> None:
 
 
 class Summary(Struct, frozen=True):
-    """An analysis with every figure of it as an attribute; a notebook shows it as HTML, `print` as text.
+    """An analysis, with every figure as an attribute; a notebook shows it as HTML, `print` as text.
 
     `evidence` has entries with their texts: those asked for, and the failed cases of a run of tests.
     """
