@@ -58,6 +58,10 @@ PHRASES = (
     r"\bleave the option away\b",
     r"\bwhat is told\b",
     r"\bsays how sure\b",
+    r"\bnothing judged (them|it)\b",
+    r"\bwhenever one looks\b",
+    r"\bturned round\b",
+    r"\bliker\b",
 )
 """Phrases to avoid, as regular expressions that ignore case."""
 _AVOIDED = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES), re.IGNORECASE)

@@ -186,7 +186,7 @@ def confidence_sequence(
     level: float = DEFAULT_LEVEL,
     design_effect: float | None = None,
 ) -> Estimate:
-    """Estimate a rate with an interval that holds at all sample sizes at once (Robbins 1970).
+    """Estimate a rate with an interval that holds simultaneously at all sample sizes (Robbins 1970).
 
     All p whose `log_e_value` is below ln(1/(1 - level)): however often one looks, and whenever one stops, it misses the
     rate with a chance of at most 1 - level. Undefined before the first outcome. Outcomes are independent, or variants

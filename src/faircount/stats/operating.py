@@ -234,7 +234,7 @@ _WORTH: tuple[tuple[int, tuple[float, ...]], ...] = (
 
 
 def local_level(n: float, level: float = DEFAULT_LEVEL) -> float:
-    """Return the level at which the exact limits at every threshold hold at all of them at once, for n samples.
+    """Return the level at which the exact limits at every threshold hold simultaneously, for n samples.
 
     P(q(α/2; i, n-i+1) <= U_(i) <= q(1-α/2; i, n-i+1) for all i) = level, with order statistics U_(i) of n uniform
     numbers and quantiles q of Beta(i, n-i+1): a band of equal local levels (Berk and Jones 1979; Gontscharuk, Landwehr
@@ -280,7 +280,7 @@ def simultaneous_limits(
 
 
 class RocStep(Struct, frozen=True):
-    """What a threshold does, with limits that hold for all thresholds at once; without one, nothing is blocked."""
+    """What a threshold does, with limits that hold for all thresholds simultaneously; without one, nothing is blocked."""
 
     threshold: float | None
     found: int
@@ -318,7 +318,7 @@ def roc_band(
     most: int = 200,
     level: float = DEFAULT_LEVEL,
 ) -> RocBand | None:
-    """Return recall and false positive rate of all thresholds, with limits that hold for all of them at once.
+    """Return recall and false positive rate of all thresholds, with limits that hold for all of them simultaneously.
 
     Each class has a band for its distribution function at √level (`simultaneous_limits`). Both are independent, so that
     with probability `level` every threshold lies in the rectangle of its limits (Campbell 1994). Of more than `most`
@@ -390,7 +390,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
 
 
 class Outlook(Struct, frozen=True):
-    """A figure of a threshold in traffic with a given share of attacks, with limits for all thresholds at once."""
+    """A figure of a threshold in traffic with a given share of attacks, with simultaneous limits for all thresholds."""
 
     value: float | None
     low: float | None

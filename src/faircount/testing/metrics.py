@@ -403,7 +403,7 @@ class TestInfo(Data):
 
 
 class TestCase(TestInfo):
-    """A test case with its metrics, as the report describes them; in REBEL's reports a metric is an empty dictionary."""
+    """A test case with its metrics, as the report describes them; those in REBEL's reports are empty dictionaries."""
 
     metrics: list[Any]
 
