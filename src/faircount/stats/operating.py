@@ -280,7 +280,7 @@ def simultaneous_limits(
 
 
 class RocStep(Struct, frozen=True):
-    """What a threshold does, with limits that hold for all thresholds simultaneously; without one, nothing is blocked."""
+    """What a threshold does, with simultaneous limits for all thresholds; without one, nothing is blocked."""
 
     threshold: float | None
     found: int
