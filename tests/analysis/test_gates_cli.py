@@ -217,7 +217,7 @@ def test_a_summary_is_added_to_that_of_the_job(write: Write, tmp_path: Path, mon
     apply_gates(given(*gates("asr > 0.01", "errors > 0.1")), analyses=[told])
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("# Before\n")
-    assert "1 of 2 gates block." in text
+    assert "1 of 2 gates blocks." in text
     assert "| `asr > 0.01` | failed |" in text
     assert "| `errors > 0.1` | passed |" in text
     assert "5.0% [2.2, 11.2]" in text
@@ -229,7 +229,7 @@ def test_a_summary_of_a_comparison_names_both_runs(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary.md"))
     apply_gates(given(*gates("regression > 0.05"), "--inconclusive", "pass"), comparison=OPEN)
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert "The gate lets this pass. 1 inconclusive, which counts as passed." in text
+    assert "The gate passes. 1 inconclusive, which counts as passed." in text
     assert "Comparison, success rate of `new.jsonl`" in text
     assert "`old.jsonl`" in text
 
@@ -329,7 +329,7 @@ def test_the_commands_of_the_example_run(tmp_path: Path) -> None:
     assert {"analysis.md", "gates.xml", "gates.sarif"} <= set(uploaded)
     assert all((folder / name).stat().st_size > 100 for name in uploaded)
     summary = (folder / "summary.md").read_text(encoding="utf-8")
-    assert "All 3 gates let this pass." in summary
+    assert "All 3 gates pass." in summary
     assert "`regression > 2%`" in summary
 
 

@@ -349,7 +349,7 @@ def _decided(gate: Gate, subject: Subject, estimate: Estimate) -> GateResult:
             there = f"{needed} would bring the limit there, too" if needed else ""
             reason += f"; the rate itself is on the other side of {threshold}{there}"
         else:
-            would = f"{needed} would tell" if needed else ", and no number of entries is known that would tell"
+            would = f"{needed} would decide" if needed else ", and no number of entries is known that would decide"
             reason += f"; {threshold} is inside the interval, so chance may have decided{would}"
     return GateResult(gate, subject, FAILED if failed else PASSED, reason, estimate, more)
 
@@ -373,7 +373,7 @@ def _sections(results: Sequence[GateResult], *, inconclusive_fails: bool = True)
         results,
         text_column("Gate", lambda result: Record(result.gate.text)),
         text_column("State", lambda result: result.state),
-        text_column("Of", lambda result: Place(result.subject.name), rank=1),
+        text_column("Results", lambda result: Place(result.subject.name), rank=1),
         text_column("Why", lambda result: result.reason, rank=2),
     )
     return (Section("Gates", (Paragraph(_verdict(results, inconclusive_fails=inconclusive_fails)), grid)),)
@@ -386,10 +386,10 @@ def _verdict(results: Sequence[GateResult], *, inconclusive_fails: bool = True) 
     counts = "as a failure" if inconclusive_fails else "as passed"
     doubtful = f" {open_ones:,} inconclusive, which counts {counts}." if open_ones else ""
     if len(results) == 1:
-        return f"The gate {'blocks' if blocking else 'lets this pass'}.{doubtful}"
+        return f"The gate {'blocks' if blocking else 'passes'}.{doubtful}"
     if blocking:
-        return f"{len(blocking):,} of {len(results):,} gates block.{doubtful}"
-    return f"All {len(results):,} gates let this pass.{doubtful}"
+        return f"{len(blocking):,} of {len(results):,} gates {'blocks' if len(blocking) == 1 else 'block'}.{doubtful}"
+    return f"All {len(results):,} gates pass.{doubtful}"
 
 
 def summary(results: Sequence[GateResult], subjects: Sequence[Subject], *, inconclusive_fails: bool = True) -> Report:
