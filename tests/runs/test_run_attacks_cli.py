@@ -256,7 +256,7 @@ def test_a_target_that_is_down_passes_no_gate_and_ends_no_run_early(here: Path, 
     ran = cli(*run, "--journal", "j.jsonl")
     assert ran.code == 1
     assert "stopped early" not in ran.err
-    assert "asr.high > 5%: inconclusive, which counts as a failure: 400 entries of 400 ended in an error" in ran.err
+    assert "asr.high > 5%: inconclusive, which counts as a failure: 400 of 400 entries ended in an error" in ran.err
     assert len(attempts(here / "j.jsonl")) == 400
     ran = cli(*run, "--journal", "ignored.jsonl", "--errors", "ignore")
     assert ran.code == 0
