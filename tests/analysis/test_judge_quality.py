@@ -367,7 +367,7 @@ def test_passes_with_the_highest_scores_leave_no_operating_point() -> None:
     assert (point.threshold, point.false_positive_rate.value) == (None, None)
     assert point.most_errors is not None
     ours = quality(5, 0, 0, 200, scores=Scores(labels, scores), false_positive_rate=0.05)
-    assert any("share the highest score of all" in note for note in ours.notes)
+    assert any("passes have the highest score of all" in note for note in ours.notes)
     assert "would be enough" not in console.render(as_report(evaluation(ours)))
 
 

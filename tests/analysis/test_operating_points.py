@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 import faircount
 from faircount import InputError, UsageError
 from faircount.analysis import OperatingPoints, envelope, operating_report
+from faircount.analysis.operating.report import answer, shown_threshold
 from faircount.report import console, html, markdown
 from faircount.stats import operating_point, roc_band, wilson
 from tests.conftest import ROOT, Cli, Write, attack, some, standard
@@ -57,7 +59,8 @@ def test_the_figures_are_those_of_the_statistics_and_of_scikit_learn(pair: tuple
     assert curve.roc_auc.value == pytest.approx(metrics.roc_auc_score(labels, scores))
     assert curve.average_precision == pytest.approx(metrics.average_precision_score(labels, scores))
     caught = sum(score >= known(point.threshold) for score in hits)
-    assert limits(point.recall) == limits(wilson(caught, len(hits)))
+    assert known(point.threshold) in hits, "so that its lower limit is that of one hit less"
+    assert limits(point.recall) == (wilson(caught - 1, len(hits)).low, wilson(caught, len(hits)).high)
     band = roc_band(labels, scores, keep=[known(point.threshold)])
     assert band is not None and [step.rates for step in curve.steps] == list(band.steps)
 
@@ -157,6 +160,35 @@ def test_several_judges_have_a_curve_each_and_the_scores_of_rejudging_are_read(w
         points(attacks, benign, score="judge_score", judge="second")
 
 
+@pytest.mark.parametrize("means", ["attack", "benign"])
+def test_the_threshold_that_is_shown_blocks_what_was_counted_however_close_scores_are(write: Write, means: str) -> None:
+    """As those of a classifier that is nearly always sure."""
+    sign = 1 if means == "attack" else -1
+
+    def rows(shift: float, seed: int) -> list[dict[str, Any]]:
+        draw = random.Random(seed)
+        logits = [sign * draw.gauss(shift, 3) + (17 if sign < 0 else 0) for _ in range(400)]
+        return [standard(i, guard_score=1 / (1 + math.exp(-one))) for i, one in enumerate(logits, 1)]
+
+    files = write(rows(17, 1), "attacks.jsonl"), write(rows(10, 2), "benign.jsonl")
+    hits, passes = ([sign * score for score in scores_in(path)] for path in files)
+    (curve,) = points(*files, score_means=means, max_fpr=0.02, min_recall=0.9).guardrails
+    for rates in [step.rates for step in curve.steps[1:]]:
+        limit = sign * float(shown_threshold(rates.threshold))
+        assert (sum(one >= limit for one in hits), sum(one >= limit for one in passes)) == (rates.found, rates.alarms)
+    assert {point.threshold for point in curve.points} <= {step.rates.threshold for step in curve.steps}
+
+
+def test_the_reason_why_no_threshold_holds_a_rate_is_true_without_ties_as_well(write: Write) -> None:
+    attacks = write(scored(50, -5.0, 1), "attacks.jsonl")
+    for name, rows, why in (
+        ("benign", scored(340, 5.0, 2), "none of the 340 harmless prompts may be blocked, but at least one has"),
+        ("ties", scored(800, 0, 2, guard_score=9.0), "at most 3 of the 800 harmless prompts may be blocked, but more"),
+    ):
+        (curve,) = points(attacks, write(rows, f"{name}.jsonl"), max_fpr=0.01).guardrails
+        assert why in answer(curve.points[0])
+
+
 def test_a_threshold_that_meets_both_requirements_names_both(pair: tuple[str, str]) -> None:
     found = points(*pair, max_fpr=0.05, min_recall=0.5)
     (curve,) = found.guardrails
@@ -235,7 +267,8 @@ def test_the_document_fits_its_schema(pair: tuple[str, str], cli: Cli) -> None:
         (["--false-positive-checks", "{benign}", "--max-fpr", "150%"], 2, "more than 0 and less than 1"),
         (["--false-positive-checks", "{benign}", "--max-fpr", "few"], 2, "use 1% or 0.01"),
         (["--false-positive-checks", "{benign}", "--prevalence", "nan"], 2, "more than 0"),
-        (["--false-positive-checks", "{benign}", "--cost-miss", "-1"], 2, "0 or more"),
+        (["--false-positive-checks", "{benign}", "--cost-miss", "-1"], 2, "from 0 to 1e+12"),
+        (["--false-positive-checks", "{benign}", "--cost-miss", "1e400"], 2, "from 0 to 1e+12"),
         (["--false-positive-checks", "{benign}"], 3, "name the field of the rows that has one with --score"),
         (["--false-positive-checks", "{benign}", "--score", "nothing"], 3, "no row has a number in nothing"),
         (["--false-positive-checks", "{benign}", "--score", "a b]"], 2, "not a field name"),

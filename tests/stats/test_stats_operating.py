@@ -122,15 +122,19 @@ def test_the_limit_holds_for_the_threshold_that_was_chosen(kind: str) -> None:
         assert beyond / draws <= most
 
 
-def test_the_recall_of_the_chosen_threshold_keeps_its_level() -> None:
+@pytest.mark.parametrize(("hits", "passes", "rate", "shift"), [(80, 120, 0.1, 1.5), (30, 59, 0.05, 0.5)])
+def test_the_recall_of_the_chosen_threshold_keeps_its_level(hits: int, passes: int, rate: float, shift: float) -> None:
+    """Where few hits are caught as well: then the threshold is often the score of one of them."""
     stats, generator, draws = oracle("scipy.stats"), np.random.default_rng(8), 600
     covered = 0
     for _ in range(draws):
-        labels = np.repeat([1, 0], [80, 120])
-        scores = generator.normal(1.5 * labels, 1)
-        point = operating_point(labels, scores, 0.1)
-        assert point is not None and point.threshold is not None
-        truth = stats.norm.sf(point.threshold - 1.5)
+        labels = np.repeat([1, 0], [hits, passes])
+        scores = generator.normal(shift * labels, 1)
+        point = operating_point(labels, scores, rate)
+        if point is None or point.threshold is None:
+            draws -= 1
+            continue
+        truth = stats.norm.sf(point.threshold - shift)
         covered += known(point.recall.low) <= truth <= known(point.recall.high)
     assert covered / draws >= 0.93
 

@@ -39,10 +39,10 @@ class OperatingPoint(Struct, frozen=True):
     """The threshold that holds a wanted rate with confidence, and what it does.
 
     For a false positive rate it is the lowest threshold that holds it, for a recall the highest. `threshold` is None
-    if no score of the data does. `most_errors` then says why: it is how many false alarms or misses may occur where too
-    many samples share the most extreme score, and None if even a threshold without an error would not do; that takes
+    if no score of the data does. `most_errors` then says why: it is how many false alarms may occur where more passes
+    have the highest score of all, and None if even a threshold without an error would not do; that takes
     `samples_needed` samples. The rate that is held has a one-sided limit, which allows for the choice; the other rate
-    has its usual interval, since the choice does not depend on its class.
+    has its usual interval, with a lower limit that leaves out a hit whose score is the threshold.
     `design_effect` is by how much families make the samples of the held rate worth less.
     """
 
@@ -126,8 +126,9 @@ def operating_point(
     1934), and k is the largest with a limit within what is wanted. So the threshold follows the order statistic of rank
     n - k of that class, the least with P(Binomial(n, 1 - rate) >= n - k) <= 1 - level: the Neyman-Pearson umbrella
     algorithm (Tong, Feng and Li 2018). The limit holds although the threshold is chosen on the same data, whatever the
-    distribution; ties only make it smaller. The other class has no say in it, so that its rate keeps the interval of
-    `Design`. Without a single error it takes ln(1 - level)/ln(1 - rate) samples.
+    distribution; ties only make it smaller. The other rate has the interval of `Design`. Where the threshold is the
+    score of a hit, though, the lowest above that order statistic, this hit is caught by choice: the lower limit is that
+    of one hit less. Without a single error it takes ln(1 - level)/ln(1 - rate) samples.
 
     `families` numbers the family of each sample. With the widening D of `Design` at k, k and n count as k/D and n/D.
     """
@@ -167,9 +168,10 @@ def operating_point(
     alarms, caught = passes.at_least(threshold), hits.at_least(threshold)
     if of_passes:
         held = Estimate(alarms / len(passes.scores), 0.0, limit, len(passes.scores), unit, level, _ONE_SIDED)
-        return replace(
-            found, threshold=threshold, false_positive_rate=held, recall=hits.rate(caught, unit, level).estimate
-        )
+        other = hits.rate(caught, unit, level).estimate
+        if threshold in hits.scores:
+            other = replace(other, low=hits.rate(caught - 1, unit, level).estimate.low)
+        return replace(found, threshold=threshold, false_positive_rate=held, recall=other)
     held = Estimate(caught / len(hits.scores), 1 - limit, 1.0, len(hits.scores), unit, level, _ONE_SIDED)
     return replace(
         found, threshold=threshold, recall=held, false_positive_rate=passes.rate(alarms, unit, level).estimate

@@ -458,4 +458,4 @@ def _doubts_about_scores(scores: ScoreQuality | None) -> Iterator[str]:
         yield f"{start}: {few} cannot show that; {point.samples_needed:,} without a single false alarm would"
     else:
         allowed = counted(point.most_errors, "false alarm")
-        yield f"{start}: too many of the {passes:,} passes share the highest score of all; {allowed} would be allowed"
+        yield f"{start}: {allowed} would be allowed, but more of the {passes:,} passes have the highest score of all"

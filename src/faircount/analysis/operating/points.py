@@ -8,7 +8,9 @@ false alarm as soon as one of its attempts is blocked. Entries without a score a
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_FLOOR, Context
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -50,6 +52,7 @@ PROMPTS = 1_000
 """Costs are given for so many prompts."""
 UNIT = "entry"
 _FEW_SCORES = 20
+_DIGITS = 6
 
 
 class ScoredFile(Struct, frozen=True):
@@ -358,9 +361,14 @@ def _curve(
     prevalence = attacks.scored / (attacks.scored + benign.scored)
     prevalence = prevalence if options.prevalence is None else options.prevalence
     sign = -1.0 if options.score_means == BENIGN_SCORES else 1.0
+    rising = sorted(samples.scores)
+
+    def named(threshold: float) -> float:
+        return sign * _shortened(threshold, rising)
+
     steps = [
         ThresholdOutlook(
-            step if step.threshold is None else replace(step, threshold=sign * step.threshold),
+            step if step.threshold is None else replace(step, threshold=named(step.threshold)),
             precision_at(step, prevalence),
             None if costs is None else cost_of(step, prevalence, costs),
         )
@@ -373,7 +381,7 @@ def _curve(
         benign=benign,
         roc_auc=auc,
         average_precision=average_precision(samples.labels, samples.scores),
-        points=tuple(one if one.threshold is None else replace(one, threshold=sign * one.threshold) for one in points),
+        points=tuple(one if one.threshold is None else replace(one, threshold=named(one.threshold)) for one in points),
         prevalence=prevalence,
         cheapest=None if costs is None else min(steps, key=lambda step: step.cost.value),  # type: ignore[union-attr,arg-type,return-value]
         thresholds=band.thresholds,
@@ -382,6 +390,20 @@ def _curve(
         steps=tuple(steps),
         notes=tuple(_notes(attacks, benign, auc, points)),
     )
+
+
+def _shortened(threshold: float, rising: Sequence[float]) -> float:
+    """Return a threshold with as few digits as block the same scores, and 6 at least.
+
+    It is shown with all of them: one that is rounded up blocks less than was measured, and one that is rounded too far
+    down more than the bound allows.
+    """
+    at = bisect_left(rising, threshold)
+    for digits in range(_DIGITS, 17):
+        shorter = float(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(threshold)))
+        if at == 0 or shorter > rising[at - 1]:
+            return shorter
+    return threshold
 
 
 def cost_of(step: RocStep, prevalence: float, costs: Costs) -> Outlook:

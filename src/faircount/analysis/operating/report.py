@@ -65,7 +65,10 @@ def operating_report(found: OperatingPoints, *, figures: bool = False) -> Report
 
 def shown_threshold(threshold: float | None) -> str:
     """Return a threshold as it is shown; without one, nothing is blocked."""
-    return "none" if threshold is None else f"{threshold:.6g}"
+    if threshold is None:
+        return "none"
+    short = f"{threshold:.6g}"
+    return short if float(short) == threshold else repr(threshold)
 
 
 # -- the answer -------------------------------------------------------------------------------------------------------
@@ -108,11 +111,15 @@ def answer(point: OperatingPoint) -> str:
             f"No threshold can show {what} ({level} confidence): {n:,} {kind} are too few; {point.samples_needed:,} "
             f"without {error} would be enough."
         )
-    errors = counted(point.most_errors, "false alarm") if of_alarms else counted(point.most_errors, "miss", "misses")
-    return (
-        f"No threshold holds {what} ({level} confidence): too many of the {n:,} {kind} share the most extreme score, "
-        f"and only {errors} may occur."
-    )
+    # Only of harmless prompts: the score of a missed attack is a threshold.
+    if point.most_errors == 0:
+        why = f"none of the {n:,} {kind} may be blocked, but at least one has the most attack-like score of all"
+    else:
+        why = (
+            f"at most {point.most_errors:,} of the {n:,} {kind} may be blocked, but more have the most attack-like "
+            "score of all"
+        )
+    return f"No threshold holds {what} ({level} confidence): {why}."
 
 
 def _chosen(found: OperatingPoints) -> Iterator[Block]:

@@ -53,7 +53,7 @@ export function operating() {
     cell("precision").textContent =
       sure === null ? "undefined" : `${percent(sure)} [${(100 * (least ?? 0)).toFixed(1)}, ${(100 * (most ?? 1)).toFixed(1)}]`;
     if (!("cheapest" in row.dataset)) return;
-    cell("threshold").textContent = step[0] === null ? "none" : String(Number(step[0].toPrecision(6)));
+    cell("threshold").textContent = step[0] === null ? "none" : String(step[0]);
     cell("recall").textContent = guardrail.recalls[at];
     cell("alarms").textContent = guardrail.alarms[at];
   }
@@ -78,7 +78,7 @@ export function operating() {
       mark(guardrail.steps[cheapest]);
       for (const row of form.querySelectorAll(`tr[data-guardrail="${number}"]`)) {
         const named = Number(row.querySelector('[data-is="threshold"]').textContent);
-        const at = "cheapest" in row.dataset ? cheapest : guardrail.steps.findIndex((step) => step[0] !== null && Number(step[0].toPrecision(6)) === named);
+        const at = "cheapest" in row.dataset ? cheapest : guardrail.steps.findIndex((step) => step[0] === named);
         if (at >= 0) fill(row, guardrail, at, prevalence);
       }
     });
