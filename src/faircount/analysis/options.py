@@ -581,6 +581,10 @@ def _share(text: str) -> float:
 ATTACK_SCORES, BENIGN_SCORES = SCORE_MEANINGS = ("attack", "benign")
 
 
+_MOST_COST = 1e12
+"""Beyond it, the cost of many prompts may not be a number."""
+
+
 class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results operating-point`."""
 
@@ -634,12 +638,17 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     ] = None
     cost_false_alarm: Annotated[
         float | None,
-        Option("cost of blocking a harmless prompt", "costs", metavar="COST", default="1 with --cost-miss", least=0),
+        Option("cost of blocking a harmless prompt", "costs", metavar="COST", default="1 with --cost-miss", least=0, most=_MOST_COST),
     ] = None
     cost_miss: Annotated[
         float | None,
         Option(
-            "cost of letting an attack through", "costs", metavar="COST", default="1 with --cost-false-alarm", least=0
+            "cost of letting an attack through",
+            "costs",
+            metavar="COST",
+            default="1 with --cost-false-alarm",
+            least=0,
+            most=_MOST_COST,
         ),
     ] = None
     prevalence: Annotated[

@@ -79,7 +79,7 @@ def test_without_scores_the_page_says_what_to_name(client: Client) -> None:
     [
         ("max_fpr=150%25", "less than 1"),
         ("max_fpr=few", "Shares are numbers such as 1% or 0.01"),
-        ("cost_miss=-3", "0 or more"),
+        ("cost_miss=-3", "Cost of a missed attack: must be from 0 to"),
         ("prevalence=nan", "more than 0"),
         ("score=%3Cscript%3E", "not a field name"),
     ],

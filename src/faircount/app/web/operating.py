@@ -45,6 +45,15 @@ from faircount.report.svg import curves_svg
 MOST_PAIRS = 4
 """So many guardrails are shown where nobody has chosen any; more lines than that are hard to tell apart."""
 _COSTS = {"cost_false_alarm": 1.0, "cost_miss": 10.0}
+_FIELDS = {
+    " with --score FIELD": " below",
+    " with --score": " below",
+    "--max-fpr": "False positive rate at most:",
+    "--min-recall": "Recall at least:",
+    "--prevalence": "Share of attacks:",
+    "--cost-false-alarm": "Cost of a false alarm:",
+    "--cost-miss": "Cost of a missed attack:",
+}
 
 
 class GuardrailRuns(Struct, frozen=True):
@@ -159,7 +168,9 @@ class OperatingPages:
 
 def _in_words_of_the_page(problem: str) -> str:
     """Return a message of the command with the field of the form in place of its option."""
-    return problem.replace(" with --score FIELD", " below").replace(" with --score", " below")
+    for option, words in _FIELDS.items():
+        problem = problem.replace(option, words)
+    return problem
 
 
 def _asked(said: Mapping[str, str]) -> tuple[dict[str, str], OperatingOptions, str]:
@@ -183,7 +194,7 @@ def _asked(said: Mapping[str, str]) -> tuple[dict[str, str], OperatingOptions, s
     except ValueError:
         options, problem = usual, "Shares are numbers such as 1% or 0.01, costs are numbers."
     except UsageError as error:
-        options, problem = usual, str(error)
+        options, problem = usual, _in_words_of_the_page(str(error))
     shown = {name: values[name] or f"{_COSTS[name]:g}" for name in _COSTS}
     asked = {"max_fpr": values["max_fpr"] or ("" if values["min_recall"] else "1%")}
     return {**values, **shown, **asked, "score_means": values["score_means"] or ATTACK_SCORES}, options, problem
