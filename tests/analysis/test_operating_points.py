@@ -229,6 +229,7 @@ def test_costs_choose_the_cheapest_threshold(pair: tuple[str, str]) -> None:
     assert cheapest.cost.value == pytest.approx(min(every))
     assert known(cheapest.cost.low) < known(cheapest.cost.value) < known(cheapest.cost.high)
     assert points(*pair).costs is None
+    assert "cheapest: threshold" in html.render(operating_report(found, figures=True)), "not cut off in the legend"
 
 
 def test_the_report_begins_with_the_answer_and_fits_80_columns(pair: tuple[str, str]) -> None:

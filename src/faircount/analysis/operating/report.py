@@ -225,7 +225,7 @@ def _marks(
     several = f"{clip(visible(curve.name), 24)}: " if len(found.guardrails) > 1 else ""
     named = [(point.threshold, _held(point)) for point in curve.points]
     if curve.cheapest is not None:
-        named.append((curve.cheapest.rates.threshold, "cheapest, tuned on this data"))
+        named.append((curve.cheapest.rates.threshold, "cheapest"))
     for threshold, words in named:
         step = next((one for one in curve.steps if one.rates.threshold == threshold), None)
         if threshold is not None and step is not None:
