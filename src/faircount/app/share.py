@@ -10,6 +10,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -155,18 +156,14 @@ def _write(
     python: str,
 ) -> Manifest:
     """Write the pages of files, which are called as the sources say, and the manifest."""
-    from faircount.analysis import browse
     from faircount.app.web.export import Exported, Exporter
     from faircount.app.web.naming import Naming
     from faircount.app.web.runs import RunName, Runs
 
     names = [RunName(one.id, one.name, _moment(one.date)) for one in sources]
     with Runs(files, asked.analyzed, names) as runs:
-        words: dict[str, list[str]] = {}
-        for run in runs.all if asked.redact else ():
-            for name, listed in browse.recorded_words(run.results()).items():
-                words.setdefault(name, []).extend(listed)
-        naming = Naming(dict(zip(files, (one.name for one in sources), strict=True)), words if asked.redact else None)
+        words = _words(runs) if asked.redact else None
+        naming = Naming(dict(zip(files, (one.name for one in sources), strict=True)), words)
         for run in runs.all:
             run.naming = naming
         runs.summed_up(None)
@@ -189,6 +186,19 @@ def _write(
     )
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
     return manifest
+
+
+def _words(runs: Any) -> dict[str, list[str]]:
+    """Return the words that the records of all runs bring into figures, by field."""
+    from faircount.analysis import browse
+
+    words: dict[str, list[str]] = {}
+    for run in runs.all:
+        # A file that cannot be read has no figures; its page says why.
+        with suppress(FaircountError):
+            for name, listed in browse.recorded_words(run.results()).items():
+                words.setdefault(name, []).extend(listed)
+    return words
 
 
 def _reader_of(run: Any) -> dict[str, str]:

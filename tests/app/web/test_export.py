@@ -134,6 +134,14 @@ def test_without_texts_a_run_of_tests_keeps_what_its_metrics_said_to_itself(tmp_
     assert not [path for path in (tmp_path / "redacted").rglob("*.html") if "umbrella" in path.read_text("utf-8")]
 
 
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(results: Path, tmp_path: Path, *, redact: bool) -> None:
+    (tmp_path / "broken.jsonl").write_text(f"{CANARY}\n", "utf-8")
+    manifest = export_view(tmp_path / "folder", tmp_path / "broken.jsonl", results / A, redact=redact)
+    assert manifest.figures and "broken" in (tmp_path / "folder" / "index.html").read_text("utf-8")
+    assert not verify(tmp_path / "folder", tmp_path / "broken.jsonl", results / A).differences
+
+
 def test_without_texts_every_figure_is_there(redacted: Path, results: Path, tmp_path: Path) -> None:
     whole = export_view(tmp_path / "whole", results / A, results / B)
     assert json.loads((redacted / "manifest.json").read_text())["figures"] == whole.figures
