@@ -108,11 +108,20 @@ def export_view(folder: AnyPath, *paths: AnyPath, options: ViewOptions | None = 
     for file in files:
         if place.exists() and place.resolve() in Path(file).resolve().parents:
             raise UsageError(f"{place}: holds {file}, which is to be exported; name another folder")
-    with new_folder(os.fspath(folder), force=asked.force, is_ours=lambda found: (found / MANIFEST).is_file()) as inside:
+    with new_folder(os.fspath(folder), force=asked.force, is_ours=_is_export) as inside:
         sources = _sources(files)
         created = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         command = asked.command or f"faircount.export_view({os.fspath(folder)!r}, …)"
         return _write(inside, files, sources, asked, created, command, platform.python_version())
+
+
+def _is_export(folder: Path) -> bool:
+    """Return whether a folder is an export and holds nothing else, so that it may be replaced."""
+    try:
+        known = _manifest(folder).files.keys() | {MANIFEST}
+    except InputError:
+        return False
+    return all(one.relative_to(folder).as_posix() in known for one in folder.rglob("*") if not one.is_dir())
 
 
 def _sources(files: Sequence[str]) -> tuple[ExportedSource, ...]:
@@ -233,7 +242,7 @@ def _documents(folder: Path) -> Iterator[tuple[str, Any]]:
     for path in sorted((folder / DOCUMENTS).glob("*.json")):
         try:
             yield path.relative_to(folder).as_posix(), msgspec.json.decode(path.read_bytes())
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(f"{path}: is not JSON: {error}") from None
 
 
@@ -282,7 +291,7 @@ def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
                 raise InputError(f"the export cannot be made again: {error}") from error
             differences += _different_figures(place, folder_again)
             if byte_for_byte:
-                differences += _different_pages(place, folder_again, manifest, again)
+                differences += _different_pages(place, folder_again, again)
     return Verification(
         folder=os.fspath(folder),
         files=len(manifest.files),
@@ -303,7 +312,10 @@ def _manifest(folder: Path) -> Manifest:
         raise InputError(f"{path}: {reason}; name a folder that faircount view --export wrote") from error
     try:
         manifest = msgspec.json.decode(content, type=Manifest)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        msgspec.convert(manifest.options, ViewOptions)
+        for source in manifest.sources:
+            _moment(source.date)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InputError(f"{path}: is not the manifest of an export: {clip(visible(str(error)), 200)}") from None
     if manifest.kind != "export" or manifest.schema != 1:
         raise InputError(f"{path}: is the manifest of another kind or version of export")
@@ -314,10 +326,10 @@ def _changed_files(folder: Path, known: Mapping[str, ManifestFile]) -> Iterator[
     found = _files_in(folder)
     for name, file in known.items():
         if name not in found:
-            yield f"{name}: is missing"
+            yield f"{visible(name)}: is missing"
         elif found[name] != file:
-            yield f"{name}: was changed after it was written"
-    for name in found.keys() - known.keys():
+            yield f"{visible(name)}: was changed after it was written"
+    for name in sorted(found.keys() - known.keys()):
         yield f"{visible(name)}: is not part of the export"
 
 
@@ -327,16 +339,20 @@ def _sources_given(names: Sequence[str], manifest: Manifest) -> tuple[list[str |
 
     options = msgspec.convert(manifest.options, ViewOptions)
     files = found_files(names, options.read_as)
-    by_id = {source.id: file for source, file in zip(_sources(files), files, strict=True)}
-    given = [by_id.pop(source.id, None) for source in manifest.sources]
+    known = {_content(source): file for source, file in zip(_sources(files), files, strict=True)}
+    given = [known.pop(_content(source), None) for source in manifest.sources]
     problems = [
         f"{visible(source.name)}: no file given has its content (sha256 {source.sha256[:12]}…)"
         for source, file in zip(manifest.sources, given, strict=True)
         if file is None
     ]
     return given, problems + [
-        f"{visible(file)}: is not a file that the export was made from" for file in by_id.values()
+        f"{visible(file)}: is not a file that the export was made from" for file in known.values()
     ]
+
+
+def _content(source: ExportedSource) -> tuple[str, int, str]:
+    return source.id, source.size, source.sha256
 
 
 def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], folder: Path) -> list[str]:
@@ -359,7 +375,11 @@ def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], 
 
 
 def _different_figures(folder: Path, again: Path) -> Iterator[str]:
-    shown = dict(_documents(folder))
+    try:
+        shown = dict(_documents(folder))
+    except InputError as error:
+        yield visible(str(error))
+        return
     for name, document in _documents(again):
         if name not in shown:
             yield f"{name}: is missing"
@@ -374,23 +394,18 @@ def _different_figures(folder: Path, again: Path) -> Iterator[str]:
             yield f"{name}: {visible(place)} is {said[place]}, and should not be there"
 
 
-def _different_pages(folder: Path, again: Path, manifest: Manifest, made: Manifest) -> Iterator[str]:
-    for name in made.files:
+def _different_pages(folder: Path, again: Path, made: Manifest) -> Iterator[str]:
+    for name in (*made.files, MANIFEST):
         one, other = folder / name, again / name
         if one.is_file() and (before := one.read_bytes()) != (after := other.read_bytes()):
             yield f"{name}: {_first_difference(before, after)}"
         elif not one.is_file():
             yield f"{name}: is missing"
-    for name in manifest.files.keys() - made.files.keys():
-        yield f"{visible(name)}: is not part of the export"
-    if (manifest.figures, manifest.files) != (made.figures, made.files):
-        yield f"{MANIFEST}: names other files or figures than the export has"
-    if manifest.sources != made.sources:
-        yield f"{MANIFEST}: describes the result files otherwise than they are"
 
 
 def _first_difference(before: bytes, after: bytes) -> str:
-    at = next((place for place, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0)
+    differing = (place for place, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1])
+    at = next(differing, min(len(before), len(after)))
     start = max(at - _SHOWN // 2, 0)
     shown = [visible(one[start : start + _SHOWN].decode("utf-8", "replace")) for one in (before, after)]
     line = before.count(b"\n", 0, at) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shutil
@@ -14,7 +15,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from faircount import UsageError, export_view, verify
+from faircount import InputError, UsageError, export_view, verify
 from tests.app.web.conftest import hostile_rows
 from tests.conftest import ROOT, encode, standard
 
@@ -184,6 +185,64 @@ def test_what_was_changed_is_found(redacted: Path, results: Path, tmp_path: Path
     assert any("should be" in one for one in other)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"level": 0.9}},
+        {"approved_by": "someone"},
+        {"figures": 3},
+        {"sources": {"sha256": "0" * 64}},
+        {"sources": {"size": 5}},
+        {"sources": {"tool": "other"}},
+    ],
+)
+def test_what_was_changed_in_the_manifest_is_found(
+    change: dict[str, Any], redacted: Path, results: Path, tmp_path: Path
+) -> None:
+    """Also where pages and their digests are changed with it."""
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    if "sources" in change:
+        source = manifest["sources"][0]
+        (name, value) = next(iter(change["sources"].items()))
+        for path in copy.rglob("*.html"):
+            path.write_text(path.read_text("utf-8").replace(str(source[name]), str(value)), "utf-8")
+            content = path.read_bytes()
+            known = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            manifest["files"][path.relative_to(copy).as_posix()] = known
+        source[name] = value
+    else:
+        manifest |= change
+    (copy / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    assert verify(copy, results / A, results / B).differences
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"options": {"max_line": "x"}}, "Expected `int`"), ({"sources": [{"date": "soon"}]}, "isoformat")],
+)
+def test_a_manifest_that_cannot_be_one_is_refused(
+    change: dict[str, Any], said: str, redacted: Path, results: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    if "sources" in change:
+        change = {"sources": [manifest["sources"][0] | change["sources"][0]]}
+    (copy / "manifest.json").write_text(json.dumps(manifest | change))
+    with pytest.raises(InputError, match=said):
+        verify(copy, results / A, results / B)
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000])
+def test_a_document_that_is_not_json_is_a_difference(
+    content: str, redacted: Path, results: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    (path := next((copy / "figures").iterdir())).write_text(content)
+    found = verify(copy, results / A, results / B).differences
+    assert any(path.name in one and "is not JSON" in one for one in found)
+
+
 def test_runs_that_cannot_be_compared_are_exported_without_their_comparison(results: Path, tmp_path: Path) -> None:
     tests = ROOT / "docs" / "samples" / "lm_eval.jsonl"
     made = export_view(tmp_path / "mixed", results / A, results / B, tests)
@@ -229,10 +288,26 @@ def test_a_folder_that_is_no_export_stays_as_it_is(results: Path, tmp_path: Path
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match="other files"):
         export_view(tmp_path / "mine", results / A, force=True)
+    # As a web application has one.
+    (tmp_path / "mine" / "manifest.json").write_text('{"name": "app", "icons": []}')
+    with pytest.raises(UsageError, match="other files"):
+        export_view(tmp_path / "mine", results / A, force=True)
+    (tmp_path / "mine" / "manifest.json").unlink()
     with pytest.raises(UsageError, match="does not work"):
         export_view(tmp_path / "new", results / A, labels="labels.jsonl")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["mine"]
     assert [one.name for one in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_an_export_is_replaced_unless_somebody_put_something_into_it(
+    redacted: Path, results: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    assert len(export_view(copy, results / A, force=True).sources) == 1
+    (copy / "runs" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="other files"):
+        export_view(copy, results / A, force=True)
+    assert (copy / "runs" / "notes.txt").read_text() == "mine"
 
 
 # -- in a browser -------------------------------------------------------------------------------------------------
