@@ -41,6 +41,7 @@ def secret_rows(seed: int) -> list[dict[str, object]]:
                 notes=f"{CANARY} notes",
                 lang="de" if number % 2 else "en",
                 plugin=["plain", "base64"][number % 2],
+                weight=["10", "0.2", "0.15"][number % 3],
             )
         )
     rows.append(standard("failed", success=False, response="", error=f"{CANARY} error"))
@@ -340,6 +341,9 @@ def test_lists_are_searched_filtered_and_sorted_from_the_disk(tab: Any, exported
     assert tab.locator(".count strong").inner_text() == "20"
     tab.locator("#words").fill("prompt 13")
     expect(tab.locator(".count strong")).to_have_text("1")
+    for sort, first in (("weight", "2"), ("-weight", "failed")):
+        tab.goto(f"file://{exported}/runs/{run}-entries.html#sort={sort}")
+        expect(tab.locator("tbody .row-link").first).to_have_text(first)
     tab.goto(f"file://{exported}/runs/{run}-entries.html#sort=-id")
     expect(tab.locator("tbody .row-link").first).to_have_text("failed")
     tab.locator("thead a", has_text="Id").click()

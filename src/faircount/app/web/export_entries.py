@@ -63,8 +63,6 @@ class WrittenEntries(Struct):
     outcomes: list[str] = field(default_factory=list)
     texts: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     values: dict[str, list[str | None]] = field(default_factory=dict)
-    seconds: list[float | None] = field(default_factory=list)
-    requests: list[int] = field(default_factory=list)
     searched: int = 0
 
     def target(self, line: int) -> str:
@@ -134,8 +132,6 @@ def _list_entry(found: WrittenEntries, view: EntryView, naming: Naming) -> None:
     found.entry_of |= {entry.line: at, **{attempt.line: at for attempt in view.attempts}}
     found.ids.append(visible(naming.name(entry.id)))
     found.outcomes.append(entry.outcome.value)
-    found.seconds.append(entry.response_time)
-    found.requests.append(entry.requests)
     fields = {**entry.fields, **({"attack_name": entry.attack} if entry.attack is not None else {})}
     for name, value in fields.items():
         found.values.setdefault(name, [None] * at).append(None if value is None else visible(naming.of(value)))

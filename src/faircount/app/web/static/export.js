@@ -105,13 +105,19 @@ function entryList(list) {
     return places;
   };
 
+  // Numbers by their size, before words: by their digits, 0.15 would come after 0.2.
   const natural = new Intl.Collator("en", { numeric: true });
+  const sizeOf = (text) => (/^[-+]?\.?\d/.test(text) ? Number(text) : NaN);
+  const compare = (one, other) => {
+    const [a, b] = [sizeOf(one), sizeOf(other)];
+    return Number.isNaN(a) - Number.isNaN(b) || (Number.isNaN(a) ? natural.compare(one, other) : a - b);
+  };
   const sorted = (places, sort) => {
     const name = sort.replace(/^-/, "");
     const column = fields.get(name);
     let ranks;
-    if (name === "id") ranks = list.ids.map((_, at) => at).sort((a, b) => natural.compare(list.ids[a], list.ids[b]));
-    else if (column) ranks = column.values.map((_, number) => number).sort((a, b) => (column.values[a] === null) - (column.values[b] === null) || natural.compare(column.values[a] || "", column.values[b] || ""));
+    if (name === "id") ranks = list.ids.map((_, at) => at).sort((a, b) => compare(list.ids[a], list.ids[b]));
+    else if (column) ranks = column.values.map((_, number) => number).sort((a, b) => (column.values[a] === null) - (column.values[b] === null) || compare(column.values[a] || "", column.values[b] || ""));
     else return places;
     const rank = new Int32Array(ranks.length);
     ranks.forEach((one, place) => { rank[one] = place; });
