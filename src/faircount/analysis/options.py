@@ -638,7 +638,14 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     ] = None
     cost_false_alarm: Annotated[
         float | None,
-        Option("cost of blocking a harmless prompt", "costs", metavar="COST", default="1 with --cost-miss", least=0, most=_MOST_COST),
+        Option(
+            "cost of blocking a harmless prompt",
+            "costs",
+            metavar="COST",
+            default="1 with --cost-miss",
+            least=0,
+            most=_MOST_COST,
+        ),
     ] = None
     cost_miss: Annotated[
         float | None,

@@ -19,6 +19,7 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
+from faircount.core.findings import counted
 from faircount.core.model import Estimate, Finding, Passage, Severity
 from faircount.core.text import replace_surrogates, visible
 from faircount.report import blocks, formats
@@ -298,7 +299,7 @@ def _places(item: Finding) -> Iterator[Markup]:
         yield tag("p", "at ", *_listed(first), ", …" if more else None, class_="places")
     if others:
         more = item.count > len(item.where)
-        summary = tag("summary", f"{len(others)} more places")
+        summary = tag("summary", counted(len(others), "more place"))
         yield tag("details", summary, tag("p", *_listed(others), ", …" if more else None), class_="places")
 
 

@@ -45,7 +45,9 @@ def secret_rows(seed: int) -> list[dict[str, object]]:
             )
         )
     rows.append(standard("failed", success=False, response="", error=f"{CANARY} error"))
-    rows.append(standard("e503", success=False, response="", error=f"HTTP 503 upstream timeout ({CANARY})"))
+    rows.append(
+        standard("e503" + "-long" * 20, success=False, response="", error=f"HTTP 503 upstream timeout ({CANARY})")
+    )
     return rows
 
 
@@ -68,6 +70,13 @@ def exported(results: Path) -> Path:
 def redacted(results: Path) -> Path:
     export_view(results / "redacted", results / A, results / B, redact=True)
     return results / "redacted"
+
+
+def run_of(folder: Path, name: str) -> str:
+    """Return the id of the run whose file has a name."""
+    return next(
+        one["id"] for one in json.loads((folder / "manifest.json").read_text())["sources"] if name in one["name"]
+    )
 
 
 def pages(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -336,7 +345,9 @@ def tab() -> Iterator[Any]:
 
 def test_lists_are_searched_filtered_and_sorted_from_the_disk(tab: Any, exported: Path) -> None:
     expect = pytest.importorskip("playwright.sync_api").expect
-    run = next(one["id"] for one in json.loads((exported / "manifest.json").read_text())["sources"] if A in one["name"])
+    run = run_of(exported, A)
+    tab.goto(f"file://{exported}/against.html")
+    assert tab.get_by_text("Dataset", exact=True).evaluate("one => getComputedStyle(one).overflowWrap") != "anywhere"
     tab.goto(f"file://{exported}/runs/{run}-entries.html#f.lang=de")
     assert tab.locator(".count strong").inner_text() == "20"
     tab.locator("#words").fill("prompt 13")
@@ -375,9 +386,7 @@ def test_a_comparison_of_all_runs_can_be_read_from_the_disk(tab: Any, tmp_path: 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_entries_do_nothing_in_an_export(tab: Any, exported: Path, width: int) -> None:
     tab.set_viewport_size({"width": width, "height": 800})
-    run = next(
-        one["id"] for one in json.loads((exported / "manifest.json").read_text())["sources"] if "<img" in one["name"]
-    )
+    run = run_of(exported, "<img")
     lines = [
         int(line) for line in re.findall(r'"line":(\d+),"id"', (exported / f"entries/{run}-0001.html").read_text())
     ]
@@ -386,4 +395,7 @@ def test_hostile_entries_do_nothing_in_an_export(tab: Any, exported: Path, width
         tab.goto(f"file://{exported}/{place}")
         assert tab.evaluate("window.ran") is None
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    tab.goto(f"file://{exported}/runs/{run_of(exported, A)}-entries.html#q=long")
+    assert tab.locator("tbody th").count() == 1
+    assert tab.locator("tbody th").evaluate("one => one.scrollWidth <= one.clientWidth"), "over the next column"
     assert tab.harm == []
