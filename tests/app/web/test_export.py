@@ -74,9 +74,8 @@ def redacted(results: Path) -> Path:
 
 def run_of(folder: Path, name: str) -> str:
     """Return the id of the run whose file has a name."""
-    return next(
-        one["id"] for one in json.loads((folder / "manifest.json").read_text())["sources"] if name in one["name"]
-    )
+    sources = json.loads((folder / "manifest.json").read_text())["sources"]
+    return str(next(one["id"] for one in sources if name in one["name"]))
 
 
 def pages(folder: Path) -> Iterator[tuple[Path, str]]:
