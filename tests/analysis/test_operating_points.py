@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 import faircount
 from faircount import InputError, UsageError
 from faircount.analysis import OperatingPoints, envelope, operating_report
-from faircount.analysis.operating.report import answer, shown_threshold
 from faircount.report import console, html, markdown
 from faircount.stats import operating_point, roc_band, wilson
 from tests.conftest import ROOT, Cli, Write, attack, some, standard
@@ -172,21 +172,25 @@ def test_the_threshold_that_is_shown_blocks_what_was_counted_however_close_score
 
     files = write(rows(17, 1), "attacks.jsonl"), write(rows(10, 2), "benign.jsonl")
     hits, passes = ([sign * score for score in scores_in(path)] for path in files)
-    (curve,) = points(*files, score_means=means, max_fpr=0.02, min_recall=0.9).guardrails
-    for rates in [step.rates for step in curve.steps[1:]]:
-        limit = sign * float(shown_threshold(rates.threshold))
+    found = points(*files, score_means=means, max_fpr=0.02, min_recall=0.9)
+    (curve,) = found.guardrails
+    steps = {step.rates.threshold: step.rates for step in curve.steps}
+    for threshold, rates in list(steps.items())[1:]:
+        limit = sign * known(threshold)
         assert (sum(one >= limit for one in hits), sum(one >= limit for one in passes)) == (rates.found, rates.alarms)
-    assert {point.threshold for point in curve.points} <= {step.rates.threshold for step in curve.steps}
+    said = re.findall(r"threshold of ([\d.e-]+) ", " ".join(console.render(operating_report(found)).split()))
+    assert [float(one) for one in said] == [point.threshold for point in curve.points]
+    assert {float(one) for one in said} <= set(steps)
 
 
 def test_the_reason_why_no_threshold_holds_a_rate_is_true_without_ties_as_well(write: Write) -> None:
     attacks = write(scored(50, -5.0, 1), "attacks.jsonl")
     for name, rows, why in (
-        ("benign", scored(340, 5.0, 2), "none of the 340 harmless prompts may be blocked, but at least one has"),
+        ("benign", scored(340, 5.0, 2), "none of the 340 harmless prompts may be blocked, but some have"),
         ("ties", scored(800, 0, 2, guard_score=9.0), "at most 3 of the 800 harmless prompts may be blocked, but more"),
     ):
-        (curve,) = points(attacks, write(rows, f"{name}.jsonl"), max_fpr=0.01).guardrails
-        assert why in answer(curve.points[0])
+        found = points(attacks, write(rows, f"{name}.jsonl"), max_fpr=0.01)
+        assert why in " ".join(console.render(operating_report(found)).split())
 
 
 def test_a_threshold_that_meets_both_requirements_names_both(pair: tuple[str, str]) -> None:

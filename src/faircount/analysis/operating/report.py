@@ -112,13 +112,8 @@ def answer(point: OperatingPoint) -> str:
             f"without {error} would be enough."
         )
     # Only of harmless prompts: the score of a missed attack is a threshold.
-    if point.most_errors == 0:
-        why = f"none of the {n:,} {kind} may be blocked, but at least one has the most attack-like score of all"
-    else:
-        why = (
-            f"at most {point.most_errors:,} of the {n:,} {kind} may be blocked, but more have the most attack-like "
-            "score of all"
-        )
+    allowed, more = (f"at most {point.most_errors:,}", "more") if point.most_errors else ("none", "some")
+    why = f"{allowed} of the {n:,} {kind} may be blocked, but {more} have the most attack-like score of all"
     return f"No threshold holds {what} ({level} confidence): {why}."
 
 
