@@ -335,7 +335,7 @@ def _gauss_legendre(count: int) -> Iterator[tuple[float, float]]:
 
 
 # From here on numpy is worth loading. A file with few units has few groups with that many counts.
-_MANY_COUNTS = 24
+_MANY_COUNTS = 6
 _MANY_UNITS = 1_500
 _MANY_COUNTS_OF_FEW = 300
 _LN_2 = math.log(2)
