@@ -22,9 +22,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\
 # Command line
 
-Generated from the program's parser by `tools/cli_reference.py`. `-h` or `--help` after any command shows the same text.
-
-A command takes its own options, listed below it, and [shared options](#shared-options), to which it links. See also
+`--help` after a command, `--help-all` after `run`, shows the same text; `tools/cli_reference.py` generates this page.
+Below each command are its own options, and links to [shared ones](#shared-options). See also
 [exit codes](exit-codes.md).
 """
 TABLE = "| option | meaning |\n|---|---|"

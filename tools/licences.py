@@ -16,9 +16,9 @@ LOCK = ROOT / "requirements" / "run.lock"
 _HEAD = """\
 # Licences
 
-Faircount is licensed under [Apache-2.0](../../LICENSE). An installation brings the packages below: those that it
-needs to run, those of the extras `gz`, `view`, `xlsx` and `zst`, and in a checkout those that build it. Each licence
-is the one that the package itself states. `tools/licences.py` makes this page.
+Faircount is licensed under [Apache-2.0](../../LICENSE). It needs these packages to run, for the extras `gz`, `view`,
+`xlsx` and `zst`, and in a checkout to be built, with the licences that they state. `tools/licences.py` generates this
+page.
 
 | package | licence | needed for |
 |---|---|---|

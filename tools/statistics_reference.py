@@ -15,8 +15,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "statistics.md"
 HEAD = """\
 # Statistics
 
-`faircount.stats` has the statistics as pure functions: counts and arrays go in, estimates come out. Generated from the
-docstrings by `tools/statistics_reference.py`; `help(stats.wilson)` shows the formula, the limits and the sources.
+`faircount.stats` has the statistics as pure functions: counts and arrays go in, estimates come out.
+`help(stats.wilson)` shows formula, limits and sources. `tools/statistics_reference.py` generates this page.
 
 ```python
 from faircount import stats
@@ -31,10 +31,8 @@ difference = stats.tango(41, 9, 956)
 print(f"{difference.value:+.1%} [{difference.low:+.1%}, {difference.high:+.1%}], p {stats.mcnemar(41, 9).p:.6f}")
 ```
 
-- An `Estimate` has `value`, `low`, `high`, `n`, `unit`, `level` and `method`. What the data do not define is `None`,
-  never 0.
-- `level=` sets the confidence level (0.95), `unit=` names what is counted.
-- Where numbers are drawn, `seed=` makes them repeatable; there is a default seed.
+- An `Estimate` has `value`, `low`, `high`, `n`, `unit`, `level` and `method`. Undefined values are `None`, never 0.
+- `level=` sets the confidence level (default 0.95), `unit=` names what is counted, `seed=` the random draws.
 - Impossible input raises `ValueError`.
 """
 TITLES = {

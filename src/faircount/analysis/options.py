@@ -70,20 +70,20 @@ AnalyzedBy = Annotated[
 GuardrailSuccess = Annotated[
     str,
     Option(
-        "meaning of true in a boolean guardrail's file; detected in spikee 0.1",
+        "meaning of true for a boolean guardrail; detected in spikee 0.1",
         "counting",
         choices=GUARDRAIL_MEANINGS,
     ),
 ]
 PolicyBlocks = Annotated[
     bool,
-    Option("count refusals by a provider's policy as errors, as spikee does, not as blocks", "counting"),
+    Option("count refusals by a provider's policy as errors, as in spikee", "counting"),
 ]
 Level = Annotated[float, Option("confidence level of the intervals", "counting", metavar="P", above=0, below=1)]
 Cluster = Annotated[
     str,
     Option(
-        "field whose values are families; auto: document and instruction, or suite; none: independent entries",
+        "field that defines families; auto: document and instruction, or suite; none: independent entries",
         "counting",
         metavar="FIELD|auto|none",
     ),
@@ -91,8 +91,8 @@ Cluster = Annotated[
 JudgeQuality = Annotated[
     str | None,
     Option(
-        "correct rates by labels for a sample of these entries (JSONL, CSV or xlsx), a summary of judges, or other "
-        "labelled texts",
+        "correct rates by labels for a sample of these entries (JSONL, CSV or xlsx), other labels, or a summary of "
+        "judges",
         "judge errors",
         metavar="SUMMARY|LABELS",
     ),
@@ -100,7 +100,7 @@ JudgeQuality = Annotated[
 Correction = Annotated[
     str,
     Option(
-        "correction by labels for these entries; ppi is PPI++, for labels drawn at random",
+        "method for labels of these entries; ppi is PPI++, for labels drawn at random",
         "judge errors",
         choices=CORRECTIONS,
     ),
@@ -110,7 +110,7 @@ Correction = Annotated[
 Aim = Annotated[
     str | None,
     Option(
-        "what success is: bad news for an attack, good news for a task",
+        "meaning of success: bad news for an attack, good news for a task",
         "counting",
         choices=("attack", "task"),
         default="set by the format",
@@ -229,7 +229,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     block_signal: Annotated[
         str,
         Option(
-            "what counts as blocked: a false verdict or a raised guardrail, or only the latter",
+            "what counts as blocked; verdict: a false verdict or a raised guardrail; raised: only the latter",
             "counting",
             choices=BLOCK_SIGNALS,
         ),
@@ -264,7 +264,7 @@ class AnalyzeOptions(ReadingOptions, frozen=True, kw_only=True):
     evidence: Annotated[
         tuple[tuple[str, int], ...],
         Option(
-            "show N successes, failures, errors or blocks with texts; N alone: successful attacks or failed tests",
+            "show the texts of N successes, failures, errors or blocks; N alone: successful attacks or failed tests",
             "display",
             metavar="KIND[=N]",
             default="5 in html, else none",
@@ -297,7 +297,7 @@ class CompareOptions(ReadingOptions, frozen=True, kw_only=True):
     match: Annotated[
         str,
         Option(
-            "match entries by id and prompt, or by id alone; auto: by id alone if ids match but most prompts differ",
+            "match entries by id and prompt, or by id; auto: by id if ids match but most prompts differ",
             "comparison",
             choices=MATCHES,
         ),
@@ -417,7 +417,7 @@ class ExtractOptions(SelectOptions, frozen=True, kw_only=True):
     custom_search: Annotated[
         tuple[str, ...],
         Option(
-            "rows that match a term or each of a list: term, field:term, !term, !field:term, lang:en,plugin:hex",
+            "rows that match all terms: term, field:term, !term, !field:term, lang:en,plugin:hex",
             "selection",
             metavar="TERM",
         ),
@@ -516,7 +516,7 @@ class DatasetComparisonOptions(ReadingOptions, frozen=True, kw_only=True):
 class SampleOptions(ReadingOptions, frozen=True, kw_only=True):
     """Options of `results sample-for-labels`."""
 
-    n: Annotated[int, Option("number of entries, of each verdict at least one", "sampling", metavar="N", least=2)] = 50
+    n: Annotated[int, Option("number of entries, at least one of each verdict", "sampling", metavar="N", least=2)] = 50
     by: Annotated[
         str | None,
         Option(
@@ -543,11 +543,11 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     ] = None
     difference: Annotated[
         float | None,
-        Option("entries needed to detect that two rates differ by D; negative for a decrease", metavar="D"),
+        Option("entries needed to detect a difference of D; negative for a decrease", metavar="D"),
     ] = None
     zero_hits: Annotated[
         float | None,
-        Option("entries needed, without a single success, to show that the rate is at most UPPER", metavar="UPPER"),
+        Option("entries needed, all without success, to show that the rate is at most UPPER", metavar="UPPER"),
     ] = None
     entries: Annotated[int | None, Option("interval and difference that N entries can show", metavar="N")] = None
     rate: Annotated[
@@ -556,9 +556,9 @@ class PowerOptions(Options, frozen=True, kw_only=True):
     paired: Annotated[bool, Option("both targets get the same entries; implied by --discordant, which it needs")] = (
         False
     )
-    discordant: Annotated[
-        float | None, Option("share of entries on which only one of the two targets succeeds", metavar="PSI")
-    ] = None
+    discordant: Annotated[float | None, Option("share of entries on which only one target succeeds", metavar="PSI")] = (
+        None
+    )
     families: Annotated[float | None, Option("entries come in families of M variants; needs --icc", metavar="M")] = None
     icc: Annotated[float | None, Option("correlation of outcomes within a family, from 0 to 1", metavar="RHO")] = None
     level: Annotated[float, Option("confidence level; tests are two-sided at 1 - P", metavar="P")] = 0.95
@@ -591,7 +591,7 @@ class OperatingOptions(ReadingOptions, frozen=True, kw_only=True):
     false_positive_checks: Annotated[
         tuple[str, ...],
         Option(
-            "run over harmless prompts; once for each FILE, in the same order",
+            "run over harmless prompts, one for each FILE in order",
             "guardrail",
             metavar="BENIGN_FILE",
         ),
@@ -700,7 +700,7 @@ class RejudgeOptions(ReadingOptions, frozen=True, kw_only=True):
     turns: Annotated[
         str,
         Option(
-            "responses of attacks and conversations to judge; auto: what the judge asks for",
+            "responses of attacks and conversations to judge; auto: as the judge needs",
             "judges",
             choices=TURNS,
         ),

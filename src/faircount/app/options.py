@@ -53,7 +53,7 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     allow_judge: Annotated[
         tuple[str, ...],
         Option(
-            "let rows name NAME, judged by JUDGE if given; otherwise they may name only judges that compare strings",
+            "let rows name NAME, which means JUDGE if given; without this, rows may name canary, exact and regex",
             "judges",
             metavar="NAME[=JUDGE]",
         ),
@@ -118,21 +118,21 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     labels: Annotated[
         str | None,
         Option(
-            "label entries on the page, into FILE (JSONL), which --judge-quality reads",
+            "label entries on the page, into FILE (JSONL) for --judge-quality",
             "labels",
             metavar="FILE",
         ),
     ] = None
     second_opinions: Annotated[
         float,
-        Option("share of entries that a second person labels again", "labels", metavar="SHARE", least=0, most=1),
+        Option("share of entries that a second person labels too", "labels", metavar="SHARE", least=0, most=1),
     ] = 0.1
     port: Annotated[
         int | None, Option("port to listen on", "server", metavar="N", least=1, most=65535, default="a free one")
     ] = None
     host: Annotated[
         str,
-        Option("address to listen on; other than this machine's own, needs --token", "server", metavar="ADDRESS"),
+        Option("address to listen on; needs --token unless it is this machine's own", "server", metavar="ADDRESS"),
     ] = "127.0.0.1"
     token: Annotated[
         str | None, Option("secret that opens the page", "server", metavar="TOKEN", default="a random one")
@@ -144,7 +144,7 @@ class ViewOptions(ReadingOptions, frozen=True, kw_only=True):
     ] = None
     export: Annotated[
         str | None,
-        Option("write the page to FOLDER as static pages, to share", "export", metavar="FOLDER"),
+        Option("write static pages to FOLDER, to share", "export", metavar="FOLDER"),
     ] = None
     redact: Annotated[bool, Option("with --export: leave out every text, keep every figure")] = False
     force: Annotated[bool, Option("overwrite FOLDER if it is an export")] = False
@@ -212,7 +212,7 @@ class Workbook(NewFileOptions, frozen=True, kw_only=True):
     output: Annotated[
         str | None,
         output_file(
-            "output file", default="x.xlsx next to x.jsonl; Combined.xlsx in the current folder for several files"
+            "output file", default="x.xlsx next to x.jsonl; for several files, Combined.xlsx in the current folder"
         ),
     ] = None
     force: ForceOthers = False

@@ -49,7 +49,7 @@ class LabelOptions(Options, frozen=True, kw_only=True):
     map: Annotated[
         tuple[str, ...],
         Option(
-            "columns by role: text=reply,label=verdict,id=ref; an empty one cancels a guess",
+            "columns by role: text=reply,label=verdict,id=ref; empty cancels a guess",
             metavar="ROLE=COLUMN",
         ),
     ] = ()

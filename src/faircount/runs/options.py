@@ -28,7 +28,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     paths: Annotated[
         tuple[str, ...],
         Option(
-            "test file, folder, or file::name for one function, suite or case; or datasets: .jsonl, .json, .csv, .tsv, "
+            "test file, folder, or file::name for one function, suite or case; or dataset: .jsonl, .json, .csv, .tsv, "
             "also compressed",
             "selection",
             metavar="PATH",
@@ -58,7 +58,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     aggregation: Annotated[
         str | None,
         Option(
-            "one result of several attempts: min, max, mean, median, majority, any, all, first, mode, pass@3 …",
+            "how to combine attempts: min, max, mean, median, majority, any, all, first, mode, pass@3 …",
             metavar="NAME",
             default="as set in the tests",
         ),
@@ -73,11 +73,11 @@ class RunOptions(Options, frozen=True, kw_only=True):
             common=True,
         ),
     ] = None
-    no_judge: Annotated[bool, Option("the target is a guardrail that answers yes or no")] = False
+    no_judge: Annotated[bool, Option("for a guardrail that answers yes or no")] = False
     map: Annotated[
         tuple[str, ...],
         Option(
-            "column of a role: prompt=question, id=ref, system=persona, judge_args=canary; empty cancels a guess",
+            "columns by role: prompt=question, id=ref, system=persona, judge_args=canary; empty cancels a guess",
             metavar="ROLE=COLUMN",
         ),
     ] = ()
@@ -97,14 +97,14 @@ class RunOptions(Options, frozen=True, kw_only=True):
     stop_when: Annotated[
         str | None,
         Option(
-            "stop when the answer is clear: 'asr < 5%', 'asr > 20%', 'width < 4%'; entries run in random order",
+            "run in random order until the answer is clear: 'asr < 5%', 'asr > 20%', 'width < 4%'",
             metavar="RULE",
         ),
     ] = None
     attack: Annotated[
         str | None,
         Option(
-            "attack to try when an entry's own prompt failed; see attacks list",
+            "attack to try if an entry's own prompt failed; see attacks list",
             "dynamic attacks, only on systems you are authorised to test",
             metavar="ATTACK",
             common=True,
@@ -193,7 +193,7 @@ class JournalOptions(Options, frozen=True, kw_only=True):
     report_layout: Annotated[
         str | None,
         Option(
-            "test cases in the report: per case, or per metric as in REBEL's",
+            "layout of the report; per-metric as in REBEL's",
             "output",
             choices=REPORT_LAYOUTS,
             default=PER_CASE,
@@ -289,6 +289,4 @@ class TryAttackOptions(Options, frozen=True, kw_only=True):
         str | None,
         Option("target to send it to, as for run", "target and judge", metavar="NAME"),
     ] = None
-    judge: Annotated[
-        str | None, Option("judge that decides whether it succeeded; see judges list", metavar="JUDGE")
-    ] = None
+    judge: Annotated[str | None, Option("judge that decides about success; see judges list", metavar="JUDGE")] = None

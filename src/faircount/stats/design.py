@@ -37,7 +37,7 @@ _TIES = 1e-7
 
 
 class Stratum(Struct, frozen=True):
-    """One group among the units of a stratum: its units and successes, and those of the whole stratum.
+    """Counts of one group, and of the whole stratum that it is in.
 
     `times` says how many such strata there are. A stratum is a family or, if `alone`, all units that are in none.
     """
@@ -201,7 +201,7 @@ def sum_strata(strata: Sequence[Stratum]) -> Strata:
 
 
 def inside_strata(sums: Strata, strata: Callable[[], Sequence[Stratum]]) -> AgainstRest:
-    """Test a group against the rest inside strata (Mantel and Haenszel 1959).
+    """Test a group against the rest inside strata, by Mantel-Haenszel (Mantel and Haenszel 1959).
 
     The difference of the rates is deviation/weight (Greenland and Robins 1985), and (|deviation| - ½)²/variance a
     chi-square with one degree of freedom. Where the successes that are expected lie within five of the fewest or the

@@ -118,7 +118,7 @@ def with_others(estimate: Estimate, successes: int, total: int) -> Estimate:
 
 
 class SequentialTest(Struct, frozen=True):
-    """The course of Wald's test: its bounds, the log-likelihood ratio after each outcome, and the first decision.
+    """The course of Wald's test: bounds, log-likelihood ratio after each outcome, and first decision.
 
     `decided_at` counts outcomes from 1; both it and `decision` are None while the ratio stays between the bounds.
     """

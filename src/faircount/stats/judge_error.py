@@ -57,7 +57,7 @@ class CorrectionStatus(enum.StrEnum):
 
 
 class LabelledPart(Struct, frozen=True):
-    """The answers with one verdict: how many, how many of them people labelled, and how many labels say success."""
+    """The answers with one verdict: how many there are, how many are labelled, and how many labels are successes."""
 
     judged: int
     labelled: int

@@ -31,7 +31,7 @@ _ALWAYS_POSSIBLE = 0.1
 
 
 class DrawnPart(Struct, frozen=True):
-    """The entries with one verdict: how many, how many were drawn, and how people labelled those.
+    """The entries with one verdict: how many there are, how many were drawn, and their labels.
 
     Of the others that were drawn nothing is known: nobody has labelled them yet, or nobody could decide.
     """

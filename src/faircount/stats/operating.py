@@ -36,7 +36,7 @@ _MOST_NEEDED = 2.0**53
 
 
 class OperatingPoint(Struct, frozen=True):
-    """The threshold that holds a wanted rate with confidence, and what it does.
+    """The threshold that keeps a rate within a limit, and its effect.
 
     For a false positive rate it is the lowest threshold that holds it, for a recall the highest. `threshold` is None
     if no score of the data does. `most_errors` then says why: it is how many false alarms may occur where more passes
@@ -236,7 +236,7 @@ _WORTH: tuple[tuple[int, tuple[float, ...]], ...] = (
 
 
 def local_level(n: float, level: float = DEFAULT_LEVEL) -> float:
-    """Return the level at which the exact limits at every threshold hold simultaneously, for n samples.
+    """Return the level of each exact limit with which those of all thresholds of n samples hold simultaneously.
 
     P(q(α/2; i, n-i+1) <= U_(i) <= q(1-α/2; i, n-i+1) for all i) = level, with order statistics U_(i) of n uniform
     numbers and quantiles q of Beta(i, n-i+1): a band of equal local levels (Berk and Jones 1979; Gontscharuk, Landwehr
@@ -266,7 +266,7 @@ def _worth(n: float, level: float) -> float:
 def simultaneous_limits(
     count: int, n: int, *, level: float = DEFAULT_LEVEL, design_effect: float = 1.0
 ) -> tuple[float, float]:
-    """Return the limits of the share of scores that reach a threshold, `count` of n do; they hold at all thresholds.
+    """Return simultaneous limits for the share of scores that reach a threshold; `count` of n do.
 
     They are those of Clopper and Pearson at the local level: a distribution function lies between the limits of the
     order statistics on both sides, and ties only make that more likely. With a design effect D of families, `count`
@@ -392,7 +392,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
 
 
 class Outlook(Struct, frozen=True):
-    """A figure of a threshold in traffic with a given share of attacks, with simultaneous limits for all thresholds."""
+    """A figure of a threshold at a given share of attacks, with simultaneous limits for all thresholds."""
 
     value: float | None
     low: float | None

@@ -38,14 +38,14 @@ _ONE_OF_TWO = "give the base rate for different entries, or the share of discord
 
 
 class SampleSize(Struct, frozen=True):
-    """The number of entries that a formula gives, and the same rounded up."""
+    """The number of entries that a formula gives, exact and rounded up."""
 
     n: float
     entries: int
 
 
 def design_effect(family_size: float, icc: float) -> float:
-    """Return 1 + (m-1)·icc, by which families of m widen a variance (Kish 1965)."""
+    """Return the factor by which families of m widen a variance, 1 + (m-1)·icc (Kish 1965)."""
     if family_size < 1:
         raise ValueError(f"a family has at least one variant, not {family_size}")
     if not 0 <= icc <= 1:
@@ -395,7 +395,7 @@ def sample_size_half_width(
 def sample_size_zero_hits(
     target: float, *, level: float = DEFAULT_LEVEL, family_size: float = 1, icc: float = 0.0
 ) -> SampleSize:
-    """Return the entries without a hit that show a rate of at most `target`; by the one-sided upper limit.
+    """Return the entries without a hit needed to show a rate of at most `target`; by the one-sided upper limit.
 
     ln(1 - level)/ln(1 - target), about 3/target at 95% (Hanley and Lippman-Hand 1983).
     """
@@ -416,7 +416,7 @@ def sample_size_non_inferiority(
     family_size: float = 1,
     icc: float = 0.0,
 ) -> SampleSize:
-    """Return the entries that show non-inferiority within the margin; if its rate is `difference` higher.
+    """Return the entries needed to show non-inferiority within the margin; if its rate is `difference` higher.
 
     With `discordant` = ψ, on the same entries: (z_α + z_β)²(ψ - d²)/(margin - d)² (Lu and Bean 1995). With `base` = p,
     per system on different entries: (z_α + z_β)²(p(1-p) + (p+d)(1-p-d))/(margin - d)². α is one-sided.

@@ -100,7 +100,7 @@ class Shrinkage(Struct, frozen=True):
 def empirical_bayes(
     successes: Sequence[int], sizes: Sequence[int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> Shrinkage:
-    """Estimate the rates of slices together (Robbins 1956); beta-binomial: Griffiths 1973.
+    """Estimate shrunken rates of slices by empirical Bayes (Robbins 1956); beta-binomial: Griffiths 1973.
 
     k_i ~ BetaBinomial(n_i, α, β); α and β maximise the marginal likelihood. A slice is then (α + k)/(α + β + n) with
     the quantiles of Beta(α + k, β + n - k). Where the precision α + β exceeds a million, or nothing but successes or

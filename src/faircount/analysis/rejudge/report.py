@@ -178,8 +178,8 @@ def _not_allowed(result: RejudgedFile) -> Iterator[Block]:
     names = [clip(visible(name), 40) for name in result.not_allowed]
     if names:
         yield Paragraph(
-            f"{counted(result.left_alone[SkipReason.NOT_ALLOWED], 'row')} not judged: a file may only name judges "
-            f"that compare strings; these do not: {', '.join(names[:5])}. Say which judge you mean with "
+            f"{counted(result.left_alone[SkipReason.NOT_ALLOWED], 'row')} not judged: rows may name only canary, "
+            f"exact or regex; these name {', '.join(names[:5])}. Say which judge you mean with "
             "--allow-judge NAME=JUDGE, or name one for all rows with --judge."
         )
     if result.left_alone[SkipReason.NO_JUDGE]:

@@ -88,8 +88,8 @@ RESULTS = Noun(
         Command(
             "rejudge",
             "re-judge recorded responses: new verdicts with provenance, and their effect on the rate",
-            "Re-judge the responses in result files. The rows with their new verdicts go to a new file next to\n"
-            "the input. Stored verdicts are reused.",
+            "Judge the responses in result files again. Rows with new verdicts go to a new file next to the\n"
+            "input. Stored verdicts are reused.",
             "faircount.app.cli.results:rejudge",
             (_INPUTS, _RESULTS + "RejudgeOptions", _APP + "RejudgeFiles", _MODELS, _OUTPUT),
             ("faircount results rejudge results/results_bot.jsonl --judge 'not(refusal)' --dry-run",),
@@ -97,8 +97,8 @@ RESULTS = Noun(
         Command(
             "compare",
             "compare runs on the same entries: differences with intervals and tests",
-            "Compare result files on the entries that both answered: the difference with its interval, the\n"
-            "entries that flipped, and where the difference lies. The first file is A unless --baseline names it.",
+            "Compare result files on the entries that both answered: the difference with its interval, flipped\n"
+            "entries, and where the difference lies. The first file is A unless --baseline names it.",
             "faircount.app.cli.results:compare",
             (_INPUTS, _RESULTS + "CompareOptions", _OUTPUT, _GATES),
             ("faircount results compare results/results_old.jsonl results/results_new.jsonl --by plugin",),
@@ -107,7 +107,7 @@ RESULTS = Noun(
             "operating-point",
             "choose the threshold of a guardrail that gives scores, with bounds that allow for the choice",
             "Choose the threshold of a guardrail or judge that gives scores, from a run over attacks and a run\n"
-            "over harmless prompts, and show what every other threshold would do, and cost.",
+            "over harmless prompts, and show the effect and cost of every other threshold.",
             "faircount.app.cli.results:operating_point",
             (_INPUTS, _RESULTS + "OperatingOptions", _OUTPUT),
             (
@@ -144,8 +144,8 @@ RESULTS = Noun(
         Command(
             "power",
             "calculate how many entries a question needs, or what a number of entries can show",
-            "Calculate how many entries are needed for an interval or to detect a difference, or what a\n"
-            "number of entries can show. Reads no files. Rates, differences and widths are shares: 0.05 is 5%.",
+            "Calculate how many entries an interval or a difference needs, or what a number of entries can show.\n"
+            "Reads no files. Rates, differences and widths are shares: 0.05 is 5%.",
             "faircount.app.cli.results:power",
             (_RESULTS + "PowerOptions", _OUTPUT),
             ("faircount results power --rate 0.2 --half-width 0.05 --families 10 --icc 0.3",),
@@ -166,9 +166,8 @@ RUNS = (
     Command(
         "run",
         "run tests or attack datasets against a target; every attempt is judged and recorded",
-        "Run tests, or the entries of datasets, against a target. Every attempt is judged as it arrives\n"
-        "and recorded in a journal; at the end the analysis is printed. Run attacks only against systems\n"
-        "that you are authorised to test.",
+        "Run tests or datasets against a target, judge every attempt as it arrives, record it in a journal,\n"
+        "and print the analysis. Run attacks only against systems that you are authorised to test.",
         "faircount.app.cli.run:run",
         (_RUNNING + "RunOptions", _RUNNING + "JournalOptions", _PARTS + "RunOutput", _BASELINE_GATES),
         (
@@ -182,7 +181,7 @@ RUNS = (
     Command(
         "resume",
         "resume an interrupted run",
-        "Resume a run from its journal, with its settings: run what is missing, and finish the report.",
+        "Resume a run from its journal, with its settings, and finish the report.",
         "faircount.app.cli.run:resume",
         (_RUNNING + "ResumeOptions", _PARTS + "RunOutput"),
         ("faircount resume results/run_20260101_120000.jsonl",),
@@ -190,8 +189,7 @@ RUNS = (
     Command(
         "merge",
         "merge the shards of a run",
-        "Merge the journals of a run's shards into one. All shards of the run are needed, each complete\n"
-        "and given once.",
+        "Merge the journals of a run's shards into one. Every shard is needed, complete, and once.",
         "faircount.app.cli.run:merge",
         (_RUNNING + "MergeOptions",),
         ("faircount merge run_shard*.jsonl --check", "faircount merge run_shard*.jsonl -o run.jsonl"),
@@ -199,9 +197,8 @@ RUNS = (
     Command(
         "bench",
         "run every combination of targets, datasets, judges and attacks in a file",
-        "Run every combination of the targets, datasets, judges and attacks in a bench file, each as a\n"
-        "separate run, and compare the targets. Existing runs are resumed: repeat the command to continue an\n"
-        "interrupted bench.",
+        "Run every combination of the targets, datasets, judges and attacks in a bench file as a separate\n"
+        "run, and compare the targets. Repeat the command to resume an interrupted bench.",
         "faircount.app.cli.run:bench",
         (_RUNNING + "BenchOptions", _OUTPUT),
         ("faircount bench release.toml --plan", "faircount bench release.toml"),
@@ -209,8 +206,7 @@ RUNS = (
     Command(
         "plan",
         "show what a run would do and cost, without calling anything",
-        "List the cases that a run would send, the number of requests, and an estimate of their cost.\n"
-        "Nothing is called.",
+        "List the cases of a run, the number of requests, and their estimated cost. Nothing is called.",
         "faircount.app.cli.run:plan",
         (_RUNNING + "RunOptions", _OUTPUT),
         ("faircount plan tests/ --model gpt-4o-mini --retries 5",),
@@ -286,8 +282,8 @@ TARGETS = Noun(
         Command(
             "try",
             "send one prompt to one target",
-            "Send one prompt to a target and show the result: the answer with its time, tokens and cost, the\n"
-            "decision of a guardrail, or the error. Nothing is judged or saved.",
+            "Send one prompt to a target and show the answer with its time, tokens and cost, the decision of a\n"
+            "guardrail, or the error. Nothing is judged or saved.",
             "faircount.app.cli.components:try_target",
             (_RUNNING + "TryTargetOptions", _OUTPUT),
             (
@@ -348,7 +344,7 @@ OTHERS = (
         "view",
         "explore results in the browser, from a number to the rows behind it",
         "Open a page on this machine that shows runs, entries, and the exact characters of every text.\n"
-        "It only reads, unless --labels names a file for labels, and listens on this machine alone. Ctrl-C ends it.",
+        "It only reads, except for the file of --labels, and listens on this machine alone. Ctrl-C ends it.",
         "faircount.app.cli.view:view",
         (_APP + "ViewOptions",),
         (
@@ -361,8 +357,8 @@ OTHERS = (
     Command(
         "verify",
         "recompute every figure of an exported page from the result files",
-        "Check an export of the page: that its files are unchanged, that the result files are those it names,\n"
-        "and that recomputing every figure and page gives the same. The exit code is 1 if not.",
+        "Check an export of the page: that its files are unchanged, its result files are the right ones, and\n"
+        "recomputed figures and pages are the same. If not, the exit code is 1.",
         "faircount.app.cli.view:verify",
         (_APP + "VerifyOptions",),
         ("faircount verify report/ 'results/results_*.jsonl'",),
@@ -370,8 +366,7 @@ OTHERS = (
     Command(
         "explain",
         "explain the code of a finding: its cause, its effect on the numbers, and the remedy",
-        "Explain findings by their codes: the cause, the effect on the numbers, and the remedy. Without a\n"
-        "code, list all findings with their severity.",
+        "Explain findings: the cause, the effect on the numbers, and the remedy. Without a code, list all.",
         "faircount.app.cli.results:explain",
         (_PARTS + "FindingCodes", _OUTPUT),
         ("faircount explain F015", "faircount explain f001 f002 --output-format json"),

@@ -120,7 +120,7 @@ class PageOutput(Output, frozen=True, kw_only=True):
     ] = None
     interactive: Annotated[
         bool,
-        Option("html: sort and filter tables and show the entries behind a row, by a script", "output"),
+        Option("html: add a script to sort and filter tables and show the entries behind a row", "output"),
     ] = False
     beside: ClassVar[bool] = True
 
@@ -186,7 +186,7 @@ class EntryId(Options, frozen=True, kw_only=True):
 class Details(Options, frozen=True, kw_only=True):
     """How much of each file is shown."""
 
-    details: Annotated[bool, Option("show more than three files in full, too", "display")] = False
+    details: Annotated[bool, Option("show more than three files in full", "display")] = False
 
 
 class FindingCodes(Options, frozen=True, kw_only=True):
@@ -228,12 +228,12 @@ class Gates(Options, frozen=True, kw_only=True):
     ] = ()
     baseline: str | None = None
     inconclusive: Annotated[
-        str, Option("result of a gate that too few entries leave inconclusive", "gates", choices=INCONCLUSIVE)
+        str, Option("result of a gate left inconclusive by too few entries", "gates", choices=INCONCLUSIVE)
     ] = FAIL
     errors: Annotated[
         str,
         Option(
-            "errors and unjudged entries in gates and --stop-when: bounds decides only where they cannot matter, "
+            "errors and unjudged entries in gates and --stop-when: bounds decides only if they cannot matter, "
             "ignore uses the rates as shown",
             "gates",
             choices=ERRORS,
