@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
@@ -108,6 +109,18 @@ def test_entries_without_a_score_are_counted_and_left_out(write: Write) -> None:
     assert (file.entries, file.scored, file.errors, file.blocks, file.others) == (34, 30, 1, 1, 2)
 
 
+@pytest.mark.parametrize("highest", [math.inf, 1e305, 10**400, "inf"])
+def test_a_harmless_prompt_with_the_highest_score_of_all_is_a_false_alarm(highest: Any, write: Write) -> None:
+    """As the log-odds of a guardrail that is certain."""
+    attacks = [standard(number, guard_score=1e6 * number) for number in range(40)]
+    benign = [standard(number, guard_score=highest if number < 4 else -math.inf) for number in range(40)]
+    found = points(write(attacks, "attacks.jsonl"), write(benign, "benign.jsonl"), max_fpr=0.3)
+    (curve,) = found.guardrails
+    assert curve.benign.scored == 40
+    assert [step.rates.alarms for step in curve.steps[1:-1]] == [4] * (len(curve.steps) - 2)
+    assert json.loads(msgspec.json.encode(curve.steps[-1]))["rates"]["threshold"] == -1e300
+
+
 def test_variants_of_one_prompt_count_as_fewer(write: Write) -> None:
     def rows(shift: float, seed: int) -> list[dict[str, Any]]:
         draw, found = random.Random(seed), []
@@ -191,6 +204,15 @@ def test_the_reason_why_no_threshold_holds_a_rate_is_true_without_ties_as_well(w
     ):
         found = points(attacks, write(rows, f"{name}.jsonl"), max_fpr=0.01)
         assert why in " ".join(console.render(operating_report(found)).split())
+
+
+def test_a_single_prompt_is_one(pair: tuple[str, str], write: Write) -> None:
+    one = write(scored(1, 0.0, 1), "one.jsonl")
+    said = [
+        " ".join(console.render(operating_report(points(*both, max_fpr=0.01, min_recall=0.9))).split())
+        for both in ((pair[0], one), (one, pair[1]))
+    ]
+    assert "1 harmless prompt is too few" in said[0] and "1 attack is too few" in said[1]
 
 
 def test_a_threshold_that_meets_both_requirements_names_both(pair: tuple[str, str]) -> None:

@@ -81,13 +81,15 @@ def test_without_scores_the_page_says_what_to_name(client: Client) -> None:
         ("max_fpr=few", "Shares are numbers such as 1% or 0.01"),
         ("cost_miss=-3", "Cost of a missed attack: must be from 0 to"),
         ("prevalence=nan", "more than 0"),
-        ("score=%3Cscript%3E", "not a field name"),
+        ("score=%3Cscript%3E", "Field of the score: <script>: not a field name"),
+        ("score_means=benign", "if a high score means harmless, choose benign below; otherwise choose attack"),
     ],
 )
 def test_what_is_not_understood_is_said(query: str, expected: str, client: Client) -> None:
     answer = client.get(f"/operating-point?score=risk&{query}")
     assert answer.status == 200
-    assert expected in words(answer.text)
+    assert expected in (text := words(answer.text))
+    assert "--" not in text
     assert "<script>" not in answer.text.partition("<main")[2]
 
 

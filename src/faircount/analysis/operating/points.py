@@ -52,6 +52,8 @@ PROMPTS = 1_000
 """Costs are given for so many prompts."""
 UNIT = "entry"
 _FEW_SCORES = 20
+_HIGHEST = 1e300
+"""Scores beyond this, such as infinite log-odds, count as this: JSON has no infinite threshold."""
 _DIGITS = 6
 
 
@@ -235,8 +237,11 @@ def _numbers(row: Mapping[str, Any], column: ExportColumn) -> Iterator[float]:
                 value = float(value)
             except ValueError:
                 continue
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
-            yield float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            # Left out, a harmless prompt with an infinite score would be missing among the false alarms.
+            number = float(max(-_HIGHEST, min(value, _HIGHEST)))
+            if not math.isnan(number):
+                yield number
 
 
 def _shown(name: str) -> str:

@@ -105,15 +105,15 @@ def answer(point: OperatingPoint) -> str:
         return f"At a threshold of {threshold} {held} ({level} confidence), and {formats.estimate(other)} {also}."
     what = f"a false positive rate of at most {wanted}" if of_alarms else f"a recall of at least {wanted}"
     n = point.false_positive_rate.n if of_alarms else point.recall.n
-    kind, error = ("harmless prompts", "a false alarm") if of_alarms else ("attacks", "a miss")
+    kind, error = ("harmless prompt", "a false alarm") if of_alarms else ("attack", "a miss")
     if point.most_errors is None:
         return (
-            f"No threshold can show {what} ({level} confidence): {n:,} {kind} are too few; {point.samples_needed:,} "
-            f"without {error} would be enough."
+            f"No threshold can show {what} ({level} confidence): {counted(n, kind)} {'is' if n == 1 else 'are'} too "
+            f"few; {point.samples_needed:,} without {error} would be enough."
         )
     # Only of harmless prompts: the score of a missed attack is a threshold.
     allowed, more = (f"at most {point.most_errors:,}", "more") if point.most_errors else ("none", "some")
-    why = f"{allowed} of the {n:,} {kind} may be blocked, but {more} have the most attack-like score of all"
+    why = f"{allowed} of the {n:,} {kind}s may be blocked, but {more} have the most attack-like score of all"
     return f"No threshold holds {what} ({level} confidence): {why}."
 
 

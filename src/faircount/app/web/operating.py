@@ -48,6 +48,8 @@ _COSTS = {"cost_false_alarm": 1.0, "cost_miss": 10.0}
 _FIELDS = {
     " with --score FIELD": " below",
     " with --score": " below",
+    "use --score-means benign; otherwise leave that option out": "choose benign below; otherwise choose attack",
+    "--score ": "Field of the score: ",
     "--max-fpr": "False positive rate at most:",
     "--min-recall": "Recall at least:",
     "--prevalence": "Share of attacks:",
@@ -122,7 +124,7 @@ class OperatingPages:
             try:
                 found = points_of(read, options)
             except FaircountError as error:
-                problem = str(error)
+                problem = _in_words_of_the_page(str(error))
         curves = () if found is None else found.guardrails
         return OperatingPage(
             pairs=pairs,
@@ -133,7 +135,7 @@ class OperatingPages:
             sentences=() if found is None else tuple(_sentences(found)),
             figures=() if found is None else tuple(_figures(found)),
             lines=() if found is None else tuple(_lines(found)),
-            notes=tuple((curve.name, note) for curve in curves for note in curve.notes),
+            notes=tuple((curve.name, _in_words_of_the_page(note)) for curve in curves for note in curve.notes),
             points=json.dumps([_points(curve) for curve in curves]),
             level=formats.exact_percent(options.level),
         )
@@ -167,7 +169,7 @@ class OperatingPages:
 
 
 def _in_words_of_the_page(problem: str) -> str:
-    """Return a message of the command with the field of the form in place of its option."""
+    """Return a message or note of the command with the field of the form in place of its option."""
     for option, words in _FIELDS.items():
         problem = problem.replace(option, words)
     return problem
