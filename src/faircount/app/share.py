@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import chdir, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ DOCUMENTS = "figures"
 _BLOCK = 1024 * 1024
 _SERVER_ONLY = ("labels", "get", "port", "token", "judge_quality")
 _SHOWN = 80
+_TEXTS = re.compile(
+    r"(?:.*\.)?(?:error_kind|error|(?:judge_)?(?:reason|args)|rationale|explanation|feedback"
+    r"|(?:system_|judge_)?(?:prompt|message|instructions?)|input|question|query|content|text"
+    r"|response|output|answer|completion|payload|injection|goal|objective)",
+    re.IGNORECASE,
+)
+"""Names of fields whose values are texts, however short these are."""
 
 
 class ExportedSource(Struct, frozen=True, kw_only=True):
@@ -207,6 +215,10 @@ def _words(runs: Any) -> dict[str, list[str]]:
         with suppress(FaircountError):
             for name, listed in browse.recorded_words(run.results()).items():
                 words.setdefault(name, []).extend(listed)
+    # Beside a text, `Naming` withholds all values but short single words.
+    for name, listed in words.items():
+        if _TEXTS.fullmatch(name):
+            listed.append(" ".join(["text"] * 9))
     return words
 
 
@@ -262,7 +274,10 @@ def _figures(value: Any, place: str = "") -> Iterator[tuple[str, int | float]]:
 
 
 def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
-    """Check that the files of an export are unchanged and that its figures follow from the results."""
+    """Check that the files of an export are unchanged and that its figures follow from the results.
+
+    The working directory may change during the call.
+    """
     place = Path(folder)
     manifest = _manifest(place)
     if not paths:
@@ -283,10 +298,11 @@ def verify(folder: AnyPath, *paths: AnyPath) -> Verification:
             options = msgspec.convert(manifest.options | {"redact": manifest.redacted}, ViewOptions)
             folder_again = Path(name) / "export"
             folder_again.mkdir()
-            files = _under_their_names([one for one in given if one is not None], manifest.sources, Path(name))
             made = manifest.created, manifest.command, manifest.python
+            given_files = [one for one in given if one is not None]
             try:
-                again = _write(folder_again, files, manifest.sources, options, *made)
+                with _under_their_names(given_files, manifest.sources, Path(name)) as files:
+                    again = _write(folder_again, files, manifest.sources, options, *made)
             except (FaircountError, OSError) as error:
                 raise InputError(f"the export cannot be made again: {error}") from error
             differences += _different_figures(place, folder_again)
@@ -315,7 +331,7 @@ def _manifest(folder: Path) -> Manifest:
         msgspec.convert(manifest.options, ViewOptions)
         for source in manifest.sources:
             _moment(source.date)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+    except (msgspec.MsgspecError, RecursionError, UsageError, ValueError) as error:
         raise InputError(f"{path}: is not the manifest of an export: {clip(visible(str(error)), 200)}") from None
     if manifest.kind != "export" or manifest.schema != 1:
         raise InputError(f"{path}: is the manifest of another kind or version of export")
@@ -355,32 +371,50 @@ def _content(source: ExportedSource) -> tuple[str, int, str]:
     return source.id, source.size, source.sha256
 
 
-def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], folder: Path) -> list[str]:
-    """Return files by paths that end as those of the sources do: what runs are called is made of the names of files."""
+@contextmanager
+def _under_their_names(files: Sequence[str], sources: Sequence[ExportedSource], folder: Path) -> Iterator[list[str]]:
+    """Yield the files by the names of the sources, since labels of runs are made of names of files and folders.
+
+    Meanwhile the working directory is one in which relative names mean these files.
+    """
     from faircount.io.streams import file_of, split_member
 
     if all(file == source.name for file, source in zip(files, sources, strict=True)):
-        return list(files)
+        yield list(files)
+        return
     found = []
-    for file, source in zip(files, sources, strict=True):
-        name, member = split_member(source.name)
-        place = folder.joinpath(
-            "results", *(part for part in Path(name).parts if part not in ("..", Path(name).anchor))
-        )
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            place.symlink_to(Path(file_of(file)).resolve())
-        found.append(source.name.replace(name, str(place), 1) if member is not None else str(place))
-    return found
+    try:
+        names = [split_member(source.name)[0] for source in sources]
+        # Deep enough that no name leads out of the folder.
+        depth = ["inner"] * max(Path(name).parts.count("..") for name in names)
+        inner, absolute = folder.joinpath("relative", *depth), folder.joinpath("absolute", *depth)
+        places = [absolute.joinpath(*Path(name).parts[1:]) if Path(name).is_absolute() else name for name in names]
+        # All folders are made before the first link, so that none is made behind one.
+        inner.mkdir(parents=True)
+        absolute.mkdir(parents=True)
+        for place in places:
+            (inner / place).parent.mkdir(parents=True, exist_ok=True)
+        for file, source, name, place in zip(files, sources, names, places, strict=True):
+            link, whole = inner / place, Path(file_of(file)).resolve()
+            if not link.is_symlink():
+                link.symlink_to(whole)
+            elif link.readlink() != whole:
+                raise ValueError(f"{name} is two files")
+            found.append(source.name.replace(name, str(place), 1))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = clip(visible(str(error)), 200)
+        raise InputError(f"{MANIFEST}: a name of a result file cannot be used: {reason}") from None
+    with chdir(inner):
+        yield found
 
 
 def _different_figures(folder: Path, again: Path) -> Iterator[str]:
     try:
-        shown = dict(_documents(folder))
+        shown, made = dict(_documents(folder)), dict(_documents(again))
     except InputError as error:
         yield visible(str(error))
         return
-    for name, document in _documents(again):
+    for name, document in made.items():
         if name not in shown:
             yield f"{name}: is missing"
             continue
@@ -390,8 +424,10 @@ def _different_figures(folder: Path, again: Path) -> Iterator[str]:
                 yield f"{name}: {visible(place)} is missing, and should be {figure}"
             elif said[place] != figure:
                 yield f"{name}: {visible(place)} is {said[place]}, and should be {figure}"
-        for place in said.keys() - is_now.keys():
+        for place in sorted(said.keys() - is_now.keys()):
             yield f"{name}: {visible(place)} is {said[place]}, and should not be there"
+    for name in sorted(shown.keys() - made.keys()):
+        yield f"{visible(name)}: should not be there"
 
 
 def _different_pages(folder: Path, again: Path, made: Manifest) -> Iterator[str]:

@@ -130,6 +130,18 @@ def test_without_texts_no_byte_of_them_is_anywhere(redacted: Path, exported: Pat
     assert any(part.split()[0].encode() in path.read_bytes() for path in exported.rglob("*.html"))
 
 
+def test_without_texts_a_short_text_is_withheld_as_well(tmp_path: Path) -> None:
+    texts = {"system_message": "Be Oberon", "judge_reason": "leaks Titania", "goal": "find Puck"}
+    rows = [standard(f"{number}", success=number % 2 > 0, plugin="a b", **texts) for number in range(8)]
+    rows.append(standard("failed", success=False, response="", error="HTTP 503: Lysander"))
+    (tmp_path / A).write_bytes(encode(rows))
+    export_view(tmp_path / "redacted", tmp_path / A, redact=True)
+    written = "".join(path.read_text("utf-8") for path in sorted((tmp_path / "redacted").rglob("*.*")))
+    assert not [word for word in ("Oberon", "Titania", "Puck", "Lysander") if word in written]
+    assert '"a b"' in written and "(withheld 1)" in written
+    assert verify(tmp_path / "redacted", tmp_path / A).differences == ()
+
+
 def test_without_texts_a_run_of_tests_keeps_what_its_metrics_said_to_itself(tmp_path: Path) -> None:
     journal = ROOT / "tests" / "data" / "journals" / "tests.jsonl"
     text = re.sub(r'("(?:reason|error|output|content)":)"[^"]+"', rf'\1"{CANARY}"', journal.read_text("utf-8"))
@@ -167,6 +179,52 @@ def test_an_export_of_the_same_files_is_verified_wherever_they_are(
     found = verify(exported, *copies)
     assert (found.differences, found.byte_for_byte) == ((), True)
     assert found.figures > 1000
+
+
+@pytest.mark.parametrize("names", [("x/results/r.jsonl", "y/results/r.jsonl"), ("../r.jsonl", "r.jsonl", "x/r.jsonl")])
+def test_files_of_one_name_in_several_folders_are_verified_from_elsewhere(
+    names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.chdir(here)
+    for seed, name in enumerate(names):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(encode(secret_rows(seed)))
+    export_view("export", *names)
+    monkeypatch.chdir(tmp_path)
+    assert verify("here/export", *(Path("here", name).resolve() for name in names)).differences == ()
+    assert Path.cwd() == tmp_path
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a\0b", "b"), ("x" * 5000, "b"), ("a/" * 2000, "b"), ("same", "same"), ("a/..", "b"), ("a", "a/b"), (".", "b")],
+)
+def test_names_that_no_file_can_have_are_refused_and_make_nothing(
+    names: tuple[str, str], redacted: Path, results: Path, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(redacted, tmp_path / "copy")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    for source, name in zip(manifest["sources"], names, strict=True):
+        source["name"] = name
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    before = sorted(results.iterdir())
+    with pytest.raises(InputError, match="name of a result file cannot be used"):
+        verify(copy, results / A, results / B)
+    assert sorted(results.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["/../../../evil", "a/../../../../evil", "../../../evil"])
+def test_a_name_does_not_lead_out_of_the_folder_of_copies(
+    name: str, redacted: Path, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (deep := tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    manifest = json.loads((redacted / "manifest.json").read_text())
+    manifest["sources"][0]["name"] = name
+    (copy := Path(shutil.copytree(redacted, tmp_path / "copy")) / "manifest.json").write_text(json.dumps(manifest))
+    assert verify(copy.parent, results / A, results / B).differences
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_symlink() or path.name == "evil") == []
 
 
 def test_what_was_changed_is_found(redacted: Path, results: Path, tmp_path: Path) -> None:
@@ -228,7 +286,11 @@ def test_what_was_changed_in_the_manifest_is_found(
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"options": {"max_line": "x"}}, "Expected `int`"), ({"sources": [{"date": "soon"}]}, "isoformat")],
+    [
+        ({"options": {"max_line": "x"}}, "Expected `int`"),
+        ({"options": {"max_line": -5}}, "1 or more"),
+        ({"sources": [{"date": "soon"}]}, "isoformat"),
+    ],
 )
 def test_a_manifest_that_cannot_be_one_is_refused(
     change: dict[str, Any], said: str, redacted: Path, results: Path, tmp_path: Path
@@ -290,6 +352,8 @@ def test_of_another_version_only_figures_are_compared(redacted: Path, results: P
     found = verify(copy, results / A, results / B)
     assert (found.differences, found.byte_for_byte) == ((), False)
     assert "written by Faircount 0.0.1" in found.notes[0]
+    (copy / "figures" / "more.json").write_text('{"rate": 0.5}')
+    assert "figures/more.json: should not be there" in verify(copy, results / A, results / B).differences
 
 
 def test_a_folder_that_is_no_export_stays_as_it_is(results: Path, tmp_path: Path) -> None:
