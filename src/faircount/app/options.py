@@ -162,7 +162,6 @@ class VerifyOptions(Options, frozen=True, kw_only=True):
             "input",
             metavar="RESULTS",
             positional=True,
-            default="results/, or the current folder",
         ),
     ] = ()
 

@@ -8,6 +8,7 @@ either side is left out of both."""
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -107,7 +108,7 @@ class RateChange(Struct, frozen=True):
     p: float | None
 
 
-class _EntryBits(Struct):
+class _EntryBits(Struct, gc=False):
     """An entry while rows are read: two bits of what was before, two of what is after, and its family."""
 
     bits: int = 0
@@ -142,7 +143,9 @@ class Changes(Struct):
         entry.bits |= _bits(state(success=after, error=error, guardrail=blocked))
         is_standard = mark == RowMark.STANDARD
         if entry.family is None or (is_standard and not entry.has_standard):
-            entry.family = family_of(row)
+            family = family_of(row)
+            # There are fewer families than entries.
+            entry.family = None if family is None else sys.intern(family)
             entry.has_standard = entry.has_standard or is_standard
 
     def wants(self, before: bool | None, after: bool | None) -> bool:
