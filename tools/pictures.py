@@ -508,7 +508,7 @@ def operating_points() -> str:
 SPEED = Path(__file__).parent.parent / "docs" / "reference" / "speed.md"
 _GROWTH_ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d.]+) \| [\d,]+ \|", re.MULTILINE)
 _FEWEST, _MOST = 3, 6
-"""The powers of ten of entries between which time is drawn; of seconds, from a tenth to a hundred."""
+"""The powers of ten of entries between which time is drawn; of seconds, from a hundredth to a hundred."""
 
 
 def growth() -> str:
@@ -536,16 +536,16 @@ def _growth_marks(times: dict[str, list[tuple[int, float]]]) -> Iterator[Markup]
         return _PLOT_LEFT + width * (log10(entries) - _FEWEST) / (_MOST - _FEWEST)
 
     def up(seconds: float) -> float:
-        return _up((log10(seconds) + 1) / 3)
+        return _up((log10(seconds) + 2) / 4)
 
-    for seconds in (0.1, 1, 10, 100):
+    for seconds in (0.01, 0.1, 1, 10, 100):
         y = up(seconds)
         yield tag("line", x1=_PLOT_LEFT, x2=_PLOT_LEFT + width, y1=y, y2=y, stroke=TRACK, stroke_width=1)
         yield tag("text", f"{seconds:g} s", x=_PLOT_LEFT - 8, y=y + 4, text_anchor="end", font_size=11, fill=MUTED)
     for power in range(_FEWEST, _MOST + 1):
         yield _centred(f"{10**power:,}", across(10**power), _up(0) + 18, MUTED)
     yield _centred("entries", _PLOT_LEFT + width / 2, _up(0) + 42, MUTED)
-    proportional = f"{across(10**4):.1f},{up(0.1):.1f} {across(10**6):.1f},{up(10):.1f}"
+    proportional = f"{across(10**3):.1f},{up(0.01):.1f} {across(10**6):.1f},{up(10):.1f}"
     yield tag("polyline", points=proportional, fill="none", stroke=MUTED, stroke_width=1, stroke_dasharray="6 4")
     lowest = _PLOT_TOP + _PLOT_HEIGHT + 16.0
     for command, of in sorted(times.items(), key=lambda item: item[1][-1]):
@@ -553,8 +553,9 @@ def _growth_marks(times: dict[str, list[tuple[int, float]]]) -> Iterator[Markup]
         yield tag("polyline", points=points, fill="none", stroke=BAR, stroke_width=2)
         for entries, seconds in of:
             yield tag("circle", cx=across(entries), cy=up(seconds), r=3, fill=BAR)
-        lowest = min(up(of[-1][1]) + 4, lowest - 16)
-        yield tag("text", command, x=across(of[-1][0]) + 8, y=lowest, font_size=12, fill=INK)
+        entries, seconds = of[-1]
+        lowest, y = (lowest, up(seconds) + 4) if entries < 10**_MOST else (min(up(seconds) + 4, lowest - 16),) * 2
+        yield tag("text", command, x=across(entries) + 8, y=y, font_size=12, fill=INK)
 
 
 PICTURES: dict[str, Callable[[], str]] = {
