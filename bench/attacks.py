@@ -1,7 +1,7 @@
 """An attack run over very many entries with a target in the same process: how fast, how much memory, how soon resumed.
 
-Every entry is one attempt that a judge of patterns decides, and every attempt is durable in the journal. Rates are told
-twice: over the whole command, with reading the dataset and the analysis at the end, and from the first attempt to the
+Every entry is one attempt that a judge of patterns decides, and every attempt is durable in the journal. There are two
+rates: over the whole command, with reading the dataset and the analysis at the end, and from the first attempt to the
 last. A run that was stopped halfway is resumed, and the time is taken until it asks the target again.
 
 Run: .venv/bin/python -m bench.attacks

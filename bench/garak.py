@@ -35,7 +35,11 @@ def attempts(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
     yield {"entry_type": "init", "garak_version": "0.17.1", "start_time": "2026-01-01T00:00:00", "run": _RUN}
     for probe, primary in _PRIMARY.items():
         told = {"primary_detector": primary, "tags": ["owasp:llm01"], "tier": 1, "lang": "en"}
-        yield {"entry_type": "plugin_cache", "run": _RUN, "plugin_cache": {"probes": {f"probes.{probe}": told}}}
+        yield {
+            "entry_type": "plugin_cache",
+            "run": _RUN,
+            "plugin_cache": {"version": "0.17.1", "probes": {f"probes.{probe}": told}},
+        }
         made = [_attempt(probe, number, drawn) for number in range(count // len(_PRIMARY))]
         yield from ({**one, "status": 1, "detector_results": {}} for one in made)
         yield from made
