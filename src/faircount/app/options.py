@@ -53,7 +53,7 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     allow_judge: Annotated[
         tuple[str, ...],
         Option(
-            "let rows name NAME, which means JUDGE if given; without this, rows may name canary, exact and regex",
+            "let rows name NAME, which means JUDGE if given; by default, only three that compare strings",
             "judges",
             metavar="NAME[=JUDGE]",
         ),
