@@ -84,10 +84,23 @@ def test_a_picture_is_shown_by_a_page_with_a_text_for_those_who_do_not_see_it(na
     assert all(len(words.split()) >= 8 for words in shown)
 
 
-@pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_names_method_and_unit(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in pictures.PICTURES if name != "growth.svg"])
+def test_a_picture_of_rates_names_method_and_unit(name: str) -> None:
     interval = r"9[05]% interval: [^;]*(Wilson|Kaplan-Meier|Tango)[^;]*; unit: \w+"
     assert re.search(rf"{interval}|95% (band for all thresholds at once|interval contains)", text_of(name))
+
+
+def test_the_picture_of_growth_names_its_unit_and_has_every_command() -> None:
+    assert "CPU seconds" in text_of("growth.svg")
+    root = ElementTree.fromstring(text_of("growth.svg"))
+    described = root.findtext(f"{SVG}desc") or ""
+    assert {part.partition(":")[0] for part in described.split("; ")} == {
+        "analyze",
+        "compare",
+        "extract",
+        "rejudge",
+        "run",
+    }
 
 
 def test_the_sample_behind_a_picture_is_that_of_the_demo() -> None:
