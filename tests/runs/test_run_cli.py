@@ -708,3 +708,10 @@ def test_a_run_that_ended_after_two_interrupts_may_write_its_report() -> None:
     assert len(timers()) == 1
     progress.end()
     assert timers() == []
+
+
+def test_a_run_of_a_dataset_with_a_journal_of_its_own_makes_no_other_folder(here: Path, cli: Cli) -> None:
+    (here / "data.jsonl").write_text('{"id": 1, "text": "Say OK.", "judge_name": "canary", "judge_args": "OK"}\n')
+    assert cli("run", "data.jsonl", "--target", "simulated", "--journal", "mine.jsonl").code == 0
+    assert (here / "mine.jsonl").exists()
+    assert not (here / "results").exists()

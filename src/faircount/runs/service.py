@@ -250,7 +250,10 @@ def start_or_resume(
 def _new_journal(prepared: PreparedRun) -> Journal:
     """Make the journal: where the user says, or under a name that nothing has yet."""
     folder = Path(prepared.settings.output_folder)
-    for needed in (folder if prepared.journal is None else Path(prepared.journal).parent, folder):
+    needs = [folder if prepared.journal is None else Path(prepared.journal).parent]
+    if not prepared.settings.is_attack:
+        needs.append(folder)  # for the report
+    for needed in needs:
         refuse_address(str(prepared.journal or prepared.settings.output_folder))
         try:
             needed.mkdir(parents=True, exist_ok=True)
