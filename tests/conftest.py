@@ -34,9 +34,10 @@ def shared_folder() -> Path | None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector the thousands of tests: it would go through them again and again."""
+    """Spare the garbage collector the thousands of tests, and look for garbage as seldom as the program does."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -531,4 +531,4 @@ def read_damaged(content: bytes, path: Path, tool: str, seeds: int) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_damaged_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
     tool = DEEPTEAM if path.parent.name == "deepteam" else DEEPEVAL
-    read_damaged(path.read_bytes(), tmp_path / path.name, tool, 25)
+    read_damaged(path.read_bytes(), tmp_path / path.name, tool, 12)

@@ -306,4 +306,4 @@ def test_blank_lines_and_a_byte_order_mark_are_no_problem(samples: Samples) -> N
 @pytest.mark.shared
 @pytest.mark.parametrize(("folder", "name"), SAMPLES)
 def test_damaged_files_are_read_or_refused(folder: str, name: str, tmp_path: Path) -> None:
-    read_damaged((GOLDEN / folder / name).read_bytes(), tmp_path / name, "lm-eval", 20)
+    read_damaged((GOLDEN / folder / name).read_bytes(), tmp_path / name, "lm-eval", 10)
