@@ -344,3 +344,17 @@ def test_an_envelope_holds_every_box() -> None:
                 xs = [corner[0] for corner in upper]
                 assert np.interp(x, xs, [corner[1] for corner in upper]) >= top - 1e-4
                 assert np.interp(x, xs, [corner[1] for corner in lower]) <= bottom + 1e-4
+
+
+def test_a_line_that_cannot_be_read_is_reported_with_its_place(pair: tuple[str, str], cli: Cli) -> None:
+    with Path(pair[1]).open("a", encoding="utf-8") as file:
+        file.write('{"id": "torn", "succ')
+    lines = len(Path(pair[1]).read_text("utf-8").splitlines())
+    words = ("results", "operating-point", pair[0], "--false-positive-checks", pair[1], "--score", "guard_score")
+    ran = cli(*words)
+    assert ran.code == 0
+    assert "error F001  1 line could not be read" in ran.out
+    assert cli(*words, "--strict").code == 3
+    (found,) = json.loads(cli(*words, "--output-format", "json").out)["findings"]
+    assert (found["code"], found["count"]) == ("F001", 1)
+    assert found["where"][0].endswith(f":{lines}")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from faircount.analysis import summary
+from faircount.analysis import problems, summary
 from faircount.analysis.analyze import Folded
 from faircount.analysis.export import ExportColumn, named_column
 from faircount.analysis.grouping import find_families
@@ -25,8 +25,8 @@ from faircount.analysis.options import BENIGN_SCORES, OperatingOptions
 from faircount.analysis.result_set import ResultSet
 from faircount.analysis.words import WORDS
 from faircount.core.errors import InputError, UsageError
-from faircount.core.findings import DAMAGE, counted
-from faircount.core.model import Document, Estimate, Outcome, Source
+from faircount.core.findings import DAMAGE, Notes, counted
+from faircount.core.model import Document, Estimate, Finding, Outcome, Source
 from faircount.core.text import clip, visible
 from faircount.io.streams import is_stored
 from faircount.ledger.labels import EntryOutcome, FamilyKey, entry_outcomes
@@ -121,7 +121,12 @@ class OperatingPoints(Document, frozen=True, kw_only=True):
     costs: Costs | None
     guardrails: tuple[GuardrailCurve, ...]
     files: tuple[str, ...]
-    damaged: bool
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def damaged(self) -> bool:
+        """Return whether any file had lines that could not be read, or broke off."""
+        return any(item.code in DAMAGE for item in self.findings)
 
 
 def operating_points(
@@ -176,7 +181,8 @@ class FileScores(Struct, frozen=True):
     source: Source
     entries: tuple[EntryOutcome, ...]
     by_judge: Mapping[str | None, Mapping[int, tuple[float, float]]]
-    damaged: bool
+    notes: Sequence[Notes] = ()
+    """What was noted while the file was read."""
 
 
 def read_scores(results: ResultSet, options: OperatingOptions) -> FileScores:
@@ -189,8 +195,7 @@ def read_scores(results: ResultSet, options: OperatingOptions) -> FileScores:
         counts = summary.overall(ledger, results.options)
         grouping = find_families(ledger, counts, options.cluster, options.level, WORDS[folded.aim])
         found = dict(_by_judge(results, ledger, options))
-        damaged = any(note.total(code) for note in folded.notes for code in DAMAGE)
-        return FileScores(folded.sources[0], tuple(entry_outcomes(ledger, grouping.column)), found, damaged)
+        return FileScores(folded.sources[0], tuple(entry_outcomes(ledger, grouping.column)), found, folded.notes)
 
     return results.ask(question, verdicts=True)
 
@@ -281,7 +286,9 @@ def points_of(pairs: Sequence[tuple[FileScores, FileScores]], options: Operating
         costs=costs,
         guardrails=tuple(curves),
         files=tuple(one.source.path for pair in pairs for one in pair),
-        damaged=any(one.damaged for pair in pairs for one in pair),
+        findings=problems.ordered(
+            problems.from_reading([note for pair in pairs for one in pair for note in one.notes])
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from faircount.report.blocks import (
     Curve,
     Curves,
     Fact,
+    Findings,
     Label,
     Lead,
     Mark,
@@ -89,6 +90,8 @@ def _opening(found: OperatingPoints) -> Iterator[Block]:
             Fact("Harmless prompts blocked", None, point.false_positive_rate),
         ]
     yield Lead(tuple(paragraphs), tuple(figures))
+    if found.findings:
+        yield Findings(found.findings)
 
 
 def answer(point: OperatingPoint) -> str:
