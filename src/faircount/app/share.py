@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
@@ -32,13 +31,6 @@ DOCUMENTS = "figures"
 _BLOCK = 1024 * 1024
 _SERVER_ONLY = ("labels", "get", "port", "token", "judge_quality")
 _SHOWN = 80
-_TEXTS = re.compile(
-    r"(?:.*\.)?(?:error_kind|error|(?:judge_)?(?:reason|args)|rationale|explanation|feedback"
-    r"|(?:system_|judge_)?(?:prompt|message|instructions?)|input|question|query|content|text"
-    r"|response|output|answer|completion|payload|injection|goal|objective)",
-    re.IGNORECASE,
-)
-"""Names of fields whose values are texts, however short these are."""
 
 
 class ExportedSource(Struct, frozen=True, kw_only=True):
@@ -215,10 +207,6 @@ def _words(runs: Any) -> dict[str, list[str]]:
         with suppress(FaircountError):
             for name, listed in browse.recorded_words(run.results()).items():
                 words.setdefault(name, []).extend(listed)
-    # Beside a text, `Naming` withholds all values but short single words.
-    for name, listed in words.items():
-        if _TEXTS.fullmatch(name):
-            listed.append(" ".join(["text"] * 9))
     return words
 
 

@@ -6,6 +6,7 @@ before any page is made, so that no page can forget it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,13 @@ LONGEST_NAME, MOST_WORDS = 40, 3
 """A value that is longer, or of more words, may be a sentence of a prompt."""
 _SHORT = 12
 _WITHHELD = "(withheld)"
+_TEXTS = re.compile(
+    r"(?:.*\.)?(?:error_kind|error|(?:judge_)?(?:reason|args)|rationale|explanation|feedback"
+    r"|(?:system_|judge_)?(?:prompt|message|instructions?)|input|question|query|content|text"
+    r"|response|output|answer|completion|payload|injection|goal|objective)",
+    re.IGNORECASE,
+)
+"""Names of fields whose values are texts, however short these are."""
 
 
 class Naming:
@@ -99,12 +107,13 @@ def _without_text(value: Struct) -> dict[str, Any]:
 def _withheld(words: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """Return what stands for each value that may be a text, the same wherever the value occurs.
 
-    Where one value of a field may be a text, its other values may be so as well, if they are more than a word.
+    Where a field is one of texts, or one of its values may be a text, its other values may be so as well, if they are
+    more than a word.
     """
     found: dict[str, str] = {}
-    for values in words.values():
+    for name, values in words.items():
         listed = list(values)
-        if not any(map(_may_be_text, listed)):
+        if not (_TEXTS.fullmatch(name) or any(map(_may_be_text, listed))):
             continue
         for value in listed:
             if _may_be_text(value) or len(value) > _SHORT or " " in value:
