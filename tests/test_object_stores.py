@@ -103,7 +103,7 @@ JSON = ("--output-format", "json")
 FORMATS = sorted(path.name for path in SAMPLES.iterdir() if path.suffix in (".json", ".jsonl", ".csv"))
 
 
-# A store gives every format the same bytes in the same way: each third is enough where time counts.
+# A store gives every format the same bytes in the same way: a third of them is enough in the quick tests.
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if n % 3 == 0 else pytest.mark.slow) for n, name in enumerate(FORMATS)]
 )

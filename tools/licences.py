@@ -16,9 +16,9 @@ LOCK = ROOT / "requirements" / "run.lock"
 _HEAD = """\
 # Licences
 
-Faircount is licensed under [Apache-2.0](../../LICENSE). It needs these packages to run, for the extras `gz`, `view`,
-`xlsx` and `zst`, and in a checkout to be built, with the licences that they state. `tools/licences.py` generates this
-page.
+Faircount is licensed under [Apache-2.0](../../LICENSE). These are the packages that it needs to run, those of the
+extras `gz`, `view`, `xlsx` and `zst`, and those that build it from a checkout, each with the licence that it states.
+`tools/licences.py` generates this page.
 
 | package | licence | needed for |
 |---|---|---|

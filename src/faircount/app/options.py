@@ -53,7 +53,7 @@ class RejudgeFiles(Options, frozen=True, kw_only=True):
     allow_judge: Annotated[
         tuple[str, ...],
         Option(
-            "let rows name NAME, which means JUDGE if given; by default, only three that compare strings",
+            "let rows name NAME, which means JUDGE if given; some judges that compare strings need no permission",
             "judges",
             metavar="NAME[=JUDGE]",
         ),

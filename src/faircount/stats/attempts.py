@@ -180,7 +180,7 @@ class AttemptCurve(Struct, frozen=True):
 def success_within_k(
     attempts: Sequence[int], success: Sequence[bool | int], *, unit: str = "entry", level: float = DEFAULT_LEVEL
 ) -> AttemptCurve:
-    """Estimate success within k attempts by Kaplan-Meier (Kaplan and Meier 1958); an entry stops at its first success.
+    """Estimate success within k attempts (Kaplan and Meier 1958); an entry stops at its first success.
 
     `attempts` is the attempt that succeeded or, where `success` is false, the last valid one, at which the entry is
     censored. S(k) = Π(1 - d_j/n_j), success within k = 1 - S(k); standard error by Greenwood, limits on the log-log

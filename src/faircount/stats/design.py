@@ -201,7 +201,7 @@ def sum_strata(strata: Sequence[Stratum]) -> Strata:
 
 
 def inside_strata(sums: Strata, strata: Callable[[], Sequence[Stratum]]) -> AgainstRest:
-    """Test a group against the rest inside strata, by Mantel-Haenszel (Mantel and Haenszel 1959).
+    """Test a group against the rest inside strata (Mantel and Haenszel 1959).
 
     The difference of the rates is deviation/weight (Greenland and Robins 1985), and (|deviation| - ½)²/variance a
     chi-square with one degree of freedom. Where the successes that are expected lie within five of the fewest or the

@@ -236,7 +236,7 @@ _WORTH: tuple[tuple[int, tuple[float, ...]], ...] = (
 
 
 def local_level(n: float, level: float = DEFAULT_LEVEL) -> float:
-    """Return the level of each exact limit with which those of all thresholds of n samples hold simultaneously.
+    """Return the level at which the exact limits at every threshold hold simultaneously, for n samples.
 
     P(q(α/2; i, n-i+1) <= U_(i) <= q(1-α/2; i, n-i+1) for all i) = level, with order statistics U_(i) of n uniform
     numbers and quantiles q of Beta(i, n-i+1): a band of equal local levels (Berk and Jones 1979; Gontscharuk, Landwehr
